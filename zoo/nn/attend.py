@@ -1,0 +1,32 @@
+"""The one place where an attention kernel is chosen."""
+
+# Shapes: B batch, T queries, S keys, H query heads, K key/value heads, d head width.
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    allowed: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(q k' scale + bias) v (Vaswani et al. 2017, equation 1): (B, H, T, d), (B, K, S, d) twice -> (B, H, T, d).
+
+    ``allowed`` is a boolean mask, True where a query may see a key; ``bias`` is added to the scaled scores; both
+    broadcast to (B, H, T, S).  ``causal`` asks for the kernel's own triangle and needs T == S.
+    """
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        allowed = bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
+        if causal:
+            raise AssertionError("a kernel's own triangle takes no bias")
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=allowed, is_causal=causal, scale=scale, dropout_p=dropout, enable_gqa=q.size(1) != k.size(1)
+    )

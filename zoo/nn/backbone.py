@@ -1,0 +1,110 @@
+"""The one Transformer: a stack of blocks over embeddings, whatever they were made from."""
+
+# Shapes: B batch, T tokens of this call, D model width, M memory length.
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from zoo.described import Described
+from zoo.nn.block import Block
+from zoo.nn.cache import Cache
+from zoo.nn.context import Context
+from zoo.nn.init import Init
+from zoo.nn.norm import NoNorm, Norm
+from zoo.nn.position import Position
+
+
+class Backbone(Described, nn.Module):
+    """(B, T, D) -> (B, T, D).
+
+    ``block`` builds each layer; given several, they take turns: ``depth=4, block=[local, full]`` is local, full,
+    local, full.  Every factory is called with ``dim``.  ``first_norm`` and ``dropout`` act on the input after
+    positions were added, ``last_norm`` on the output.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        depth: int,
+        block: list[Callable[[int], Block]] | Callable[[int], Block],
+        *,
+        position: Callable[[int], Position] = Position,
+        first_norm: Callable[[int], Norm] = NoNorm,
+        last_norm: Callable[[int], Norm] = NoNorm,
+        dropout: float = 0.0,
+        init: Init = Init(),
+    ):
+        super().__init__()
+        turns = list(block) if isinstance(block, (list, tuple)) else [block]
+        self.dim, self.init = dim, init
+        self.position = position(dim)
+        self.first_norm = first_norm(dim)
+        self.drop = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(turns[i % len(turns)](dim) for i in range(depth))
+        self.last_norm = last_norm(dim)
+        init(self, depth)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        padding: Tensor | None = None,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        cond: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """``padding`` (B, T) is True where a token is real.  ``positions`` (B, T) are given where samples differ (left
+        padding: ``padding_positions``; packed rows: ``segment_positions``), else they count on from the cache.
+        ``segments`` (B, T) numbers the documents of a packed row.  ``memory`` (B, M, D) is for cross-attention,
+        ``cond`` (B, D) for adaptive norms."""
+        past = cache.length if cache is not None else 0
+        plain = padding is None and positions is None and segments is None and past == 0
+        if positions is None:
+            positions = torch.arange(past, past + x.size(1), device=x.device)
+            if cache is not None and cache.positions is not None and cache.positions.dim() == 2:
+                positions = cache.positions[:, -1:] + 1 + torch.arange(x.size(1), device=x.device)
+        keys = positions
+        if cache is not None:
+            cache.extend(positions, padding, segments)
+            keys, padding, segments = cache.positions, cache.padding, cache.segments
+        ctx = Context(self.position, positions, keys, padding, segments, memory, memory_padding, cond, plain)
+        x = self.drop(self.first_norm(self.position.embed(x, positions)))
+        for i, block in enumerate(self.blocks):
+            x = block(x, ctx, None if cache is None else cache.layer(i))
+        return self.last_norm(x)
+
+
+class EncoderDecoder(Described, nn.Module):
+    """An encoder reads the source once; a decoder, whose blocks have a ``cross`` branch, writes the target from it."""
+
+    def __init__(self, encoder: Backbone, decoder: Backbone):
+        super().__init__()
+        if encoder.dim != decoder.dim:
+            raise ValueError(f"the encoder is {encoder.dim} wide and the decoder {decoder.dim}; make them equal")
+        self.dim, self.init = decoder.dim, decoder.init
+        self.encoder, self.decoder = encoder, decoder
+
+    def forward(
+        self, source: Tensor, target: Tensor, *, padding: Tensor | None = None, target_padding: Tensor | None = None
+    ) -> Tensor:
+        """(B, M, D) and (B, T, D) -> (B, T, D); ``padding`` (B, M) and ``target_padding`` (B, T) are True where real."""
+        memory = self.encoder(source, padding=padding)
+        return self.decoder(target, padding=target_padding, memory=memory, memory_padding=padding)
+
+
+def padding_positions(padding: Tensor) -> Tensor:
+    """(B, T) positions that count real tokens only: for padding on the left."""
+    return (padding.cumsum(-1) - 1).clamp(min=0)
+
+
+def segment_positions(segments: Tensor) -> Tensor:
+    """(B, T) positions that start again at every change of document number: for packed rows."""
+    index = torch.arange(segments.size(1), device=segments.device).expand_as(segments)
+    starts = torch.ones_like(segments, dtype=torch.bool)
+    starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    return index - (index * starts).cummax(-1).values

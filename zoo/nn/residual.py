@@ -1,0 +1,106 @@
+"""How a branch joins the residual stream: one class a formula."""
+
+# Shapes: B batch, T tokens, D model width.
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from zoo.nn.context import Context, Part
+from zoo.nn.norm import LayerNorm, Norm
+
+
+class Residual(nn.Module):
+    """What a ``residual`` slot takes: built as ``residual(dim, fn)`` around a branch's body ``fn``.
+
+    ``dropout`` acts on the branch's output; ``drop_path`` leaves the whole branch out for that share of the samples in
+    training (stochastic depth, Huang et al. 2016).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        fn: Part,
+        norm: Callable[[int], Norm] = LayerNorm,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ):
+        super().__init__()
+        self.norm, self.fn = norm(dim), fn
+        self.drop, self.drop_path = nn.Dropout(dropout), drop_path
+
+    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+        raise NotImplementedError
+
+    def thin(self, branch: Tensor) -> Tensor:
+        """Dropout and stochastic depth on a branch's output (B, T, D)."""
+        branch = self.drop(branch)
+        if self.training and self.drop_path:
+            keep = branch.new_empty(len(branch), 1, 1).bernoulli_(1 - self.drop_path)
+            branch = branch * keep / (1 - self.drop_path)
+        return branch
+
+
+class PreNorm(Residual):
+    """x + f(norm(x)): GPT-2, LLaMA, ViT, T5."""
+
+    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+        return x + self.thin(self.fn(self.norm(x), ctx, state))
+
+
+class PostNorm(Residual):
+    """norm(x + f(x)): the original Transformer, BERT, BART."""
+
+    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+        return self.norm(x + self.thin(self.fn(x, ctx, state)))
+
+
+class Sandwich(Residual):
+    """x + norm_out(f(norm(x))): CogView (Ding et al. 2021), Gemma 2."""
+
+    def __init__(
+        self,
+        dim: int,
+        fn: Part,
+        norm: Callable[[int], Norm] = LayerNorm,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ):
+        super().__init__(dim, fn, norm, dropout, drop_path)
+        self.norm_out = norm(dim)
+
+    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+        return x + self.thin(self.norm_out(self.fn(self.norm(x), ctx, state)))
+
+
+class Gated(Residual):
+    """x + tanh(gate) * f(norm(x)), the gate zero at first: Flamingo (Alayrac et al. 2022)."""
+
+    def __init__(
+        self,
+        dim: int,
+        fn: Part,
+        norm: Callable[[int], Norm] = LayerNorm,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ):
+        super().__init__(dim, fn, norm, dropout, drop_path)
+        self.gate = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+        return x + self.gate.tanh() * self.thin(self.fn(self.norm(x), ctx, state))
+
+
+class AdaNorm(Residual):
+    """x + gate(c) * f(norm(x) * (1 + scale(c)) + shift(c)), starting as the identity: DiT's adaLN-Zero
+    (Peebles & Xie 2022).  Reads the conditioning vector ``ctx.cond`` (B, D); the norm has no weights of its own."""
+
+    def __init__(self, dim: int, fn: Part, eps: float = 1e-6, dropout: float = 0.0, drop_path: float = 0.0):
+        super().__init__(dim, fn, lambda d: LayerNorm(d, eps=eps, affine=False), dropout, drop_path)
+        self.act, self.modulate = nn.SiLU(), nn.Linear(dim, 3 * dim)
+
+    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+        assert ctx.cond is not None, "AdaNorm needs a conditioning vector"
+        shift, scale, gate = self.modulate(self.act(ctx.cond))[:, None].chunk(3, -1)  # (B, 1, D) each
+        return x + gate * self.thin(self.fn(self.norm(x) * (1 + scale) + shift, ctx, state))

@@ -1,0 +1,145 @@
+"""What every tokenizer promises: raw data in, a sequence of tokens out, and what predicting one means."""
+
+# Shapes: B batch, T tokens, F features a token, D model width, N tokens taken from anywhere in a batch.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.described import Described
+
+Scores = dict[str, tuple[Tensor, Tensor]]  # name -> (sum, weight); the score is their quotient, over any number of batches
+
+
+@dataclass
+class Tokens:
+    """A batch of sequences of one modality."""
+
+    value: Tensor  # (B, T) ids, or (B, T, F) features
+    padding: Tensor | None = None  # (B, T) True where a token is real; None where all are
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def real(self) -> Tensor:
+        """(B, T) True where a token is real."""
+        return self.value.new_ones(self.value.shape[:2], dtype=torch.bool) if self.padding is None else self.padding
+
+    def to(self, *args: Any, **kwargs: Any) -> Tokens:
+        return moved(self, "to", *args, **kwargs)
+
+    def pin_memory(self) -> Tokens:
+        return moved(self, "pin_memory")
+
+
+@dataclass
+class Batch:
+    """What a data module yields and a task takes, whatever the modality."""
+
+    input: Tokens
+    target: Tokens | None = None  # the other half of a pair
+    label: Tensor | None = None  # (B,) class ids, or (B, C) class probabilities
+    key: Tensor | None = None  # (B,) int64 random key of each sample, see zoo.rng
+
+    def __len__(self) -> int:
+        return len(self.input)
+
+    def to(self, *args: Any, **kwargs: Any) -> Batch:
+        return moved(self, "to", *args, **kwargs)
+
+    def pin_memory(self) -> Batch:
+        return moved(self, "pin_memory")
+
+
+def moved(record: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    """A copy of a dataclass with ``method`` called on each of its fields that is not None."""
+    fields = {name: value for name, value in vars(record).items() if value is not None}
+    return replace(record, **{name: getattr(value, method)(*args, **kwargs) for name, value in fields.items()})
+
+
+class Embed(nn.Module):
+    """The learned half of a tokenizer: ``Tokens.value`` -> (B, T, D)."""
+
+    stride = 1  # values to one token; objectives that predict each token need 1
+
+    def forward(self, value: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """``hidden`` (B, T) is True where a token's content must not be seen: a trained vector stands there instead."""
+        raise NotImplementedError
+
+    def start(self, batch: int) -> Tensor:
+        """(B, 1, D): what a decoder reads before its first token."""
+        raise NotImplementedError
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        """(B, T) of the values -> (B, T / stride) of the tokens."""
+        return padding
+
+
+class Tokenizer(Described):
+    """A value without parameters: picklable, and equal to another that was built from equal arguments.
+
+    An instance knows its modality: how raw data becomes tokens and back, how tokens are embedded, what a prediction
+    looks like and how it is scored.  So no task ever asks which modality it has.
+    """
+
+    modality = ""  # the name of the field that it reads in a data set: "text", "image" or "audio"
+    minimise = "loss"  # the score that a training run should make small
+
+    def encode(self, raw: Any) -> Tensor:
+        """One raw item -> (T,) ids or (T, F) features.  Raises ValueError for what it cannot read."""
+        raise NotImplementedError
+
+    def collate(self, items: Sequence[Tensor]) -> Tokens:
+        """Sequences of different length, padded on the right to the longest."""
+        if len({len(item) for item in items}) == 1:
+            return Tokens(torch.stack(list(items)))
+        value = nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=self.filler)
+        length = torch.tensor([len(item) for item in items])
+        return Tokens(value, torch.arange(value.size(1)) < length[:, None])
+
+    @property
+    def filler(self) -> float:
+        """The value that padding has; it is never read."""
+        return 0
+
+    def decode(self, value: Tensor) -> Any:
+        """One sequence (T,) or (T, F), without padding -> text, image or spectrogram."""
+        raise NotImplementedError
+
+    def embed(self, dim: int) -> Embed:
+        """A new embedding."""
+        raise NotImplementedError
+
+    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
+        """A new head: (..., D) -> predictions (..., V) or (..., F).  ``tied`` shares that embedding's weights, where the
+        modality has weights to share."""
+        raise NotImplementedError
+
+    def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
+        """(N, V) or (N, F) predictions against (N,) or (N, F) tokens; "loss" is among them, for training.
+        ``smoothing`` is label smoothing, where there are labels."""
+        raise NotImplementedError
+
+    def derive(self, means: dict[str, float]) -> dict[str, float]:
+        """Scores that follow from the means of the others, such as perplexity from loss."""
+        return {}
+
+    def choose(self, prediction: Tensor) -> Tensor:
+        """The likeliest next token: (B, V) -> (B,) ids, or (B, F) -> (B, F)."""
+        raise NotImplementedError
+
+    def ended(self, value: Tensor) -> Tensor:
+        """(B,) True where the chosen token ends its sequence."""
+        return torch.zeros(len(value), dtype=torch.bool, device=value.device)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._arguments == other._arguments
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self._arguments)))
