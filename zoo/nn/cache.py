@@ -35,6 +35,10 @@ class Cache:
             padding = self.padding.new_ones(self.padding.size(0), positions.size(-1))
         if padding is not None and self.padding is None and self.length:
             self.padding = padding.new_ones(padding.size(0), self.length)
+        if self.segments is not None and segments is None:  # whoever stops numbering goes on with the last document
+            segments = self.segments[:, -1:].expand(-1, positions.size(-1))
+        if segments is not None and self.segments is None and self.length:
+            raise ValueError("segments were given in a later call but not in the first; give them from the start")
         if self.positions is not None and self.positions.dim() != positions.dim():
             raise ValueError("positions were given a batch in one call and none in another; give them always or never")
         self.positions = join(self.positions, positions)

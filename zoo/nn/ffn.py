@@ -10,12 +10,29 @@ from zoo.nn.context import Context, FeedForward
 
 Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "relu2", "silu", "tanh", "sigmoid"]
 
-ACTIVATIONS = {
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GPT-2's approximation (Hendrycks & Gimpel 2016)."""
+    return F.gelu(x, approximate="tanh")
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """CLIP's."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def relu2(x: Tensor) -> Tensor:
+    """Primer's (So et al. 2021)."""
+    return F.relu(x).square()
+
+
+ACTIVATIONS = {  # named functions, so that a module that holds one can be pickled
     "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),  # GPT-2's
-    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),  # CLIP's
+    "gelu_tanh": gelu_tanh,
+    "quick_gelu": quick_gelu,
     "relu": F.relu,
-    "relu2": lambda x: F.relu(x).square(),  # So et al. 2021
+    "relu2": relu2,
     "silu": F.silu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,

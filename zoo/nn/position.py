@@ -67,14 +67,24 @@ class Learned2d(Position):
 
 
 class Sinusoidal(Position):
-    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5); the layouts in use are named in ``zoo.nn.sinusoid``."""
+    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5); the layouts in use are named in ``zoo.nn.sinusoid``.
 
-    def __init__(self, dim: int, layout: Layout = "interleaved", spacing: Spacing = "half", base: float = 10_000.0):
+    The input is multiplied by ``multiply`` first: small embeddings would drown in waves of height 1 (section 3.4: sqrt D).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        layout: Layout = "interleaved",
+        spacing: Spacing = "half",
+        base: float = 10_000.0,
+        multiply: float = 1.0,
+    ):
         super().__init__(dim)
-        self.dim, self.layout, self.spacing, self.base = dim, layout, spacing, base
+        self.dim, self.layout, self.spacing, self.base, self.multiply = dim, layout, spacing, base, multiply
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        return x + sinusoid(pos, self.dim, self.layout, self.spacing, self.base).type_as(x)
+        return x * self.multiply + sinusoid(pos, self.dim, self.layout, self.spacing, self.base).type_as(x)
 
 
 class Sinusoidal2d(Position):

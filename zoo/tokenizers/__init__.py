@@ -1,5 +1,31 @@
 """Raw data to tokens and back, and what predicting a token means."""
 
+from zoo.tokenizers.audio import ConvFrames, Frames, FrameStem, Waveform
+from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed
+from zoo.tokenizers.image import ConvStem, Patches, Stem
+from zoo.tokenizers.spectrogram import KaldiLogMel, LogMel, Spectrogram, WhisperLogMel
+from zoo.tokenizers.text import BPE, TextEmbed
 from zoo.tokenizers.tokenizer import Batch, Embed, Scores, Tokenizer, Tokens
 
-__all__ = ["Batch", "Embed", "Scores", "Tokenizer", "Tokens"]
+__all__ = [
+    "BPE",
+    "Batch",
+    "ConvFrames",
+    "ConvStem",
+    "Embed",
+    "FeatureEmbed",
+    "FrameStem",
+    "Frames",
+    "KaldiLogMel",
+    "LinearEmbed",
+    "LogMel",
+    "Patches",
+    "Scores",
+    "Spectrogram",
+    "Stem",
+    "TextEmbed",
+    "Tokenizer",
+    "Tokens",
+    "Waveform",
+    "WhisperLogMel",
+]

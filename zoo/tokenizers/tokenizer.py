@@ -72,9 +72,15 @@ class Embed(nn.Module):
         """``hidden`` (B, T) is True where a token's content must not be seen: a trained vector stands there instead."""
         raise NotImplementedError
 
+    def add_mask(self) -> None:
+        """Make room for that vector, where the modality has no token for it; called by the tasks that hide tokens."""
+
     def start(self, batch: int) -> Tensor:
         """(B, 1, D): what a decoder reads before its first token."""
         raise NotImplementedError
+
+    def add_start(self) -> None:
+        """Make room for it, likewise."""
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
         """(B, T) of the values -> (B, T / stride) of the tokens."""
@@ -89,7 +95,7 @@ class Tokenizer(Described):
     """
 
     modality = ""  # the name of the field that it reads in a data set: "text", "image" or "audio"
-    minimise = "loss"  # the score that a training run should make small
+    length: int | None = None  # tokens of every sequence, where that is fixed
 
     def encode(self, raw: Any) -> Tensor:
         """One raw item -> (T,) ids or (T, F) features.  Raises ValueError for what it cannot read."""

@@ -1,0 +1,73 @@
+"""Guess the next token from those before: GPT over text, an image model over patches, predictive coding over frames."""
+
+# Shapes: B batch, T tokens, D model width.
+
+import torch
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor
+
+from zoo.nn import Backbone, Cache
+from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tasks.task import Task, require_causal
+from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
+
+
+class CausalLM(Task):
+    """Radford et al. 2018 for text, Chen et al. 2020 (iGPT) for images, Chung et al. 2019 (APC) for audio.
+
+    The first token of a sequence is given, each later one is predicted.  Raises ValueError for a backbone that sees
+    the future.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        tokenizer: Tokenizer,
+        tie: bool = True,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        schedule: Schedule = WarmupCosine(),
+    ):
+        super().__init__(optimizer, schedule)
+        require_causal(backbone, "CausalLM")
+        self.tokenizer = tokenizer
+        self.embed = tokenizer.embed(backbone.dim)
+        if self.embed.stride != 1:
+            raise ValueError(
+                f"{type(self.embed).__name__} merges {self.embed.stride} frames into one token, and CausalLM predicts "
+                f"each; use Frames(stack={self.embed.stride})"
+            )
+        self.backbone = backbone
+        self.head = tokenizer.head(backbone.dim, self.embed if tie else None)
+        for part in (self.embed, self.head):
+            backbone.init(part)
+
+    def forward(self, tokens: Tokens, cache: Cache | None = None) -> Tensor:
+        """Tokens -> (B, T, D) states, each having seen the tokens up to its own.  Padding on the right needs no mask:
+        nobody looks that way."""
+        return self.backbone(self.embed(tokens.value), cache=cache)
+
+    def step(self, batch: Batch, training: bool) -> Scores:
+        tokens = batch.input
+        states, target = self(tokens)[:, :-1], tokens.value[:, 1:]
+        if tokens.padding is None:
+            return self.tokenizer.score(self.head(states.flatten(0, 1)), target.flatten(0, 1))
+        real = tokens.padding[:, 1:]
+        return self.tokenizer.score(self.head(states[real]), target[real])
+
+    def derive(self, means: dict[str, float]) -> dict[str, float]:
+        return self.tokenizer.derive(means)
+
+    @torch.no_grad()
+    def generate(self, value: Tensor, length: int) -> Tensor:
+        """Continue (B, T) or (B, T, F) by ``length`` tokens, each the likeliest, with a cache: greedy decoding."""
+        cache, parts, new = Cache(), [value], value
+        for _ in range(length):
+            state = self(Tokens(new), cache)[:, -1]
+            new = self.tokenizer.choose(self.head(state))[:, None].to(value.dtype)
+            parts.append(new)
+        return torch.cat(parts, 1)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The likeliest next token at every position: (B, T) or (B, T, F)."""
+        states = self(batch.input)
+        return self.tokenizer.choose(self.head(states.flatten(0, 1))).unflatten(0, states.shape[:2])

@@ -1,0 +1,79 @@
+"""One label for a whole sequence, whatever it is made of."""
+
+# Shapes: B batch, T tokens, D model width, C classes.
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor, nn
+
+from zoo.hub import load_weights
+from zoo.nn import Backbone, Mean, Pool
+from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tasks.task import Task
+from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
+
+
+class Classify(Task):
+    """Embed, backbone, pool, linear head; cross-entropy over ``classes``.
+
+    From the command line ``classes`` follows from the data.  ``pretrained`` names the weights that training starts from:
+    "timm:NAME" or a file, see ``zoo.hub``.
+    """
+
+    monitor = ("val/accuracy", "max")
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        tokenizer: Tokenizer,
+        classes: int,
+        pool: Callable[[int], Pool] = Mean,
+        dropout: float = 0.0,
+        label_smoothing: float = 0.0,
+        pretrained: str | None = None,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        schedule: Schedule = WarmupCosine(),
+    ):
+        super().__init__(optimizer, schedule)
+        if classes < 2:
+            raise ValueError(f"classes={classes}: there is nothing to tell apart; the data needs labels of two kinds")
+        self.tokenizer, self.classes = tokenizer, classes
+        self.label_smoothing, self.pretrained = label_smoothing, pretrained
+        self.embed = tokenizer.embed(backbone.dim)
+        self.pool = pool(backbone.dim)
+        self.backbone = backbone
+        self.drop, self.head = nn.Dropout(dropout), nn.Linear(backbone.dim, classes)
+        for part in (self.embed, self.pool, self.head):
+            backbone.init(part)
+
+    def setup(self, stage: str) -> None:
+        if stage == "fit" and self.pretrained and not self.trainer.ckpt_path:
+            load_weights(self, self.pretrained)
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """Tokens -> (B, C) logits."""
+        return self.head(self.drop(self.features(tokens)))
+
+    def features(self, tokens: Tokens) -> Tensor:
+        """Tokens -> (B, D), what the head reads."""
+        x, padding = self.pool.extend(self.embed(tokens.value), self.embed.padding(tokens.padding))
+        return self.pool(self.backbone(x, padding=padding), padding)
+
+    def step(self, batch: Batch, training: bool) -> Scores:
+        logits, label = self(batch.input).float(), batch.label
+        if label is None:
+            raise ValueError("Classify needs labels, and this data has none; give the data module a label or class folders")
+        if label.dim() == 1 and int(label.max()) >= self.classes:
+            raise ValueError(f"label {int(label.max())} is out of range for {self.classes} classes")
+        smoothing = self.label_smoothing if training else 0.0
+        loss = F.cross_entropy(logits, label, label_smoothing=smoothing, reduction="sum")
+        truth = label if label.dim() == 1 else label.argmax(-1)
+        count = torch.tensor(len(label), device=loss.device)
+        return {"loss": (loss, count), "accuracy": ((logits.argmax(-1) == truth).sum(), count)}
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """(B, C) class probabilities."""
+        return self(batch.input).float().softmax(-1)

@@ -1,0 +1,96 @@
+"""Scores over many batches and many processes, and the field's measures of generated text."""
+
+from collections.abc import Sequence
+
+import jiwer
+import sacrebleu
+import torch
+import torch.distributed
+from torch import Tensor
+
+from zoo.described import Described
+from zoo.tokenizers import Scores
+
+
+class Meter:
+    """Sums of scores and weights, kept on the device until somebody asks for the means."""
+
+    def __init__(self):
+        self.sums: dict[str, Tensor] = {}
+        self.texts: list[tuple[str, str]] = []  # (hypothesis, reference)
+
+    def add(self, scores: Scores) -> None:
+        for name, (total, weight) in scores.items():
+            pair = torch.stack((total.detach().double(), weight.detach().double().to(total.device)))
+            self.sums[name] = self.sums[name] + pair if name in self.sums else pair
+
+    def gather(self) -> "Meter":
+        """The meter of all processes together; every one must call this."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return self
+        parts: list = [None] * torch.distributed.get_world_size()
+        mine = ({name: pair.tolist() for name, pair in self.sums.items()}, self.texts)
+        torch.distributed.all_gather_object(parts, mine)
+        whole = Meter()
+        for sums, texts in parts:
+            whole.texts += texts
+            whole.add({name: (torch.tensor(a), torch.tensor(b)) for name, (a, b) in sums.items()})
+        return whole
+
+    def means(self) -> dict[str, float]:
+        pairs = {name: pair.tolist() for name, pair in self.sums.items()}
+        return {name: total / weight for name, (total, weight) in pairs.items() if weight}
+
+
+class TextMetric(Described):
+    """What a ``metrics`` slot takes: compares generated texts with their references."""
+
+    name = ""
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        raise NotImplementedError
+
+
+class BLEU(TextMetric):
+    """Corpus BLEU, 0 to 100 (Papineni et al. 2002), by sacrebleu; signature nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp."""
+
+    name = "bleu"
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        return sacrebleu.corpus_bleu(list(hypotheses), [list(references)]).score
+
+
+class ChrF(TextMetric):
+    """Character n-gram F-score, 0 to 100 (Popovic 2015), by sacrebleu."""
+
+    name = "chrf"
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        return sacrebleu.corpus_chrf(list(hypotheses), [list(references)]).score
+
+
+class WER(TextMetric):
+    """Word error rate: word edits by words of the reference, 0 is perfect."""
+
+    name = "wer"
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        return float(jiwer.wer(list(references), list(hypotheses)))
+
+
+class CER(TextMetric):
+    """Character error rate: character edits by characters of the reference, 0 is perfect."""
+
+    name = "cer"
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        return float(jiwer.cer(list(references), list(hypotheses)))
+
+
+class ExactMatch(TextMetric):
+    """The share of texts that are right to the letter."""
+
+    name = "exact_match"
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        return sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))

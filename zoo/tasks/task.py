@@ -1,0 +1,135 @@
+"""What all tasks share: embed -> backbone -> head -> score; a task says what is predicted from what."""
+
+import math
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+
+from zoo.described import Described, path
+from zoo.nn import Attention, Block
+from zoo.tasks.metrics import Meter
+from zoo.tasks.optimizer import decay_groups, fuse
+from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tokenizers import Batch, Scores, Tokenizer
+
+
+class Task(Described, pl.LightningModule):
+    """Base of the LightningModules.  A subclass builds its parts and implements ``step``.
+
+    Its whole composition is kept as plain data in ``hparams``, so that ``load_from_checkpoint(path)`` needs no arguments.
+    """
+
+    monitor = ("val/loss", "min")  # the score by which checkpoints are compared
+    tokenizer: Tokenizer  # what the data module encodes its input with
+    target_tokenizer: Tokenizer | None = None  # and the other half of a pair
+
+    def __init__(self, optimizer: OptimizerCallable = torch.optim.AdamW, schedule: Schedule = WarmupCosine()):
+        super().__init__()
+        self.optimizer, self.schedule = optimizer, schedule
+        self.meters = {stage: Meter() for stage in ("train", "val", "test")}
+        self._logged = 0
+        if self._arguments is not None:
+            loader = {"_class_path": path(type(self)), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
+            self.save_hyperparameters({**self._arguments, **loader}, logger=False)
+
+    def step(self, batch: Batch, training: bool) -> Scores:
+        """The scores of a batch as sums and weights; the quotient of "loss" is what training makes small."""
+        raise NotImplementedError
+
+    def derive(self, means: dict[str, float]) -> dict[str, float]:
+        """Scores that follow from the means of others."""
+        return {}
+
+    # ---- training
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        scores = self.step(batch, training=True)
+        self.meters["train"].add(scores)
+        total, weight = scores["loss"]
+        return total / weight
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        step, every = self.trainer.global_step, self.trainer.log_every_n_steps
+        if step == self._logged or step % every:
+            return
+        self._logged = step
+        means = self.meters["train"].gather().means()
+        self.meters["train"] = Meter()
+        for name, value in {**means, **self.derive(means)}.items():
+            self.log(f"train/{name}", value, prog_bar=name == "loss", on_step=True)
+        self.log("lr", self.trainer.optimizers[0].param_groups[0]["lr"], on_step=True)
+
+    # ---- evaluation
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self.meters["val"].add(self.step(batch, training=False))
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self.meters["test"].add(self.step(batch, training=False))
+
+    def on_validation_epoch_start(self) -> None:
+        self.meters["val"] = Meter()
+
+    def on_test_epoch_start(self) -> None:
+        self.meters["test"] = Meter()
+
+    def on_validation_epoch_end(self) -> None:
+        self.report("val")
+
+    def on_test_epoch_end(self) -> None:
+        self.report("test")
+
+    def report(self, stage: str) -> None:
+        """Log the means over all batches of all processes."""
+        whole = self.meters[stage].gather()
+        means = whole.means()
+        means |= self.derive(means) | self.measure(whole.texts)
+        self.log_dict({f"{stage}/{name}": value for name, value in means.items()}, prog_bar=True)
+
+    def measure(self, texts: list[tuple[str, str]]) -> dict[str, float]:
+        """Scores of generated texts against their references."""
+        return {}
+
+    # ---- optimization
+
+    def configure_optimizers(self) -> dict:
+        optimizer = fuse(self.optimizer(decay_groups(self)))
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def _factor(self, step: int) -> float:
+        """Lightning knows the number of batches only once training has begun, after the schedule was made."""
+        trainer = self.trainer
+        if trainer.max_steps > 0:
+            return self.schedule.factor(step, trainer.max_steps)
+        epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else math.inf
+        batches = trainer.num_training_batches
+        total = epochs * math.ceil(batches / trainer.accumulate_grad_batches) if math.isfinite(batches) else math.inf
+        return self.schedule.factor(step, total)
+
+    def configure_model(self) -> None:
+        """Under ``ModelParallelStrategy``, shard each block, then the rest (FSDP2)."""
+        if self.device_mesh is None or getattr(self, "_sharded", False):
+            return
+        self._sharded = True
+        mesh = self.device_mesh["data_parallel"]
+        for module in self.modules():
+            if isinstance(module, Block):
+                fully_shard(module, mesh=mesh)
+        fully_shard(self, mesh=mesh)
+
+
+def require_causal(backbone: nn.Module, task: str) -> None:
+    """Raise ValueError where a layer lets a token see its future: the loss would fall to nothing and mean nothing."""
+    q, k = torch.tensor(1_000_000), torch.tensor(1_000_001)
+    for name, part in backbone.named_modules():
+        if isinstance(part, Attention) and not part.cross and bool(part.mask(q, k)):
+            raise ValueError(
+                f"{task} predicts the next token, but layer {name} sees the future through its mask {part.mask}; "
+                "use a decoder such as GPT2 or LLaMA, or mask: Causal"
+            )
+

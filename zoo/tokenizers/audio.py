@@ -1,0 +1,103 @@
+"""Audio as a sequence of spectrogram frames."""
+
+# Shapes: B batch, N samples, n spectrogram frames, m mel bands, k frames a token, T = n / k tokens, F = k m, D width.
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+import torchaudio.functional
+from torch import Tensor, nn
+
+from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed, squared_error
+from zoo.tokenizers.spectrogram import LogMel, Spectrogram
+from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
+
+
+class Waveform(NamedTuple):
+    """Mono sound."""
+
+    samples: Tensor  # (N,) float32 in [-1, 1]
+    rate: int  # Hz
+
+
+class FrameStem(FeatureEmbed):
+    """What ``Frames``' ``stem`` slot takes: built as ``stem(dim, tokenizer)``."""
+
+
+class ConvFrames(FrameStem):
+    """Two convolutions of width 3 over time, the second with a stride: Whisper's stem (Radford et al. 2022)."""
+
+    def __init__(self, dim: int, tokenizer: "Frames", stride: int = 2):
+        super().__init__(dim)
+        self.stride = stride
+        self.inward = nn.Conv1d(tokenizer.features, dim, 3, padding=1)
+        self.onward = nn.Conv1d(dim, dim, 3, stride, padding=1)
+
+    def project(self, value: Tensor) -> Tensor:
+        return F.gelu(self.onward(F.gelu(self.inward(value.mT)))).mT
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        return None if padding is None else padding[:, :: self.stride]
+
+
+class Frames(Tokenizer):
+    """A token is ``stack`` consecutive frames of a log-mel spectrogram; sound of any sample rate is resampled to the
+    spectrogram's.  Predictions are scored by their mean squared error on log-mel values.
+
+    ``stem`` embeds the tokens: a linear map if not given; ``ConvFrames`` merges neighbours on the way, which suits
+    reading (``Classify``, the source of ``Seq2Seq``) but not predicting each token.
+    """
+
+    modality = "audio"
+
+    def __init__(
+        self,
+        spectrogram: Spectrogram = LogMel(),
+        stack: int = 1,
+        stem: Callable[[int, "Frames"], FrameStem] | None = None,
+    ):
+        if stack < 1:
+            raise ValueError(f"stack={stack} frames cannot make a token; 1 is the least")
+        self.spectrogram, self.stack, self.stem = spectrogram, stack, stem
+
+    @property
+    def features(self) -> int:
+        return self.stack * self.spectrogram.mels
+
+    def encode(self, raw: Waveform) -> Tensor:
+        """(N,) samples -> (T, F); the last token is filled up with the last frame."""
+        samples, rate = raw
+        if rate <= 0:
+            raise ValueError(f"a sample rate of {rate} Hz is impossible; check the file's header")
+        if not len(samples):
+            raise ValueError("a sound without samples cannot be encoded")
+        if rate != self.spectrogram.rate:
+            samples = torchaudio.functional.resample(samples, rate, self.spectrogram.rate)
+        if len(samples) < self.spectrogram.rate // 20:  # shorter than any window: silence up to 50 ms
+            samples = F.pad(samples, (0, self.spectrogram.rate // 20 - len(samples)))
+        frames = self.spectrogram(samples)  # (n, m)
+        missing = -len(frames) % self.stack
+        frames = torch.cat((frames, frames[-1:].expand(missing, -1)))
+        return frames.reshape(-1, self.features)
+
+    def decode(self, value: Tensor) -> Tensor:
+        """(T, F) -> (n, m), the spectrogram."""
+        return value.reshape(-1, self.spectrogram.mels)
+
+    def listen(self, value: Tensor) -> Waveform:
+        """(T, F) -> sound, with guessed phases."""
+        return Waveform(self.spectrogram.invert(self.decode(value)), self.spectrogram.rate)
+
+    def embed(self, dim: int) -> Embed:
+        return self.stem(dim, self) if self.stem else LinearEmbed(self.features, dim)
+
+    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
+        return nn.Linear(dim, self.features)
+
+    def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
+        return {"loss": squared_error(prediction, target)}
+
+    def choose(self, prediction: Tensor) -> Tensor:
+        return prediction

@@ -1,0 +1,103 @@
+"""Waveforms to log-mel spectrograms and back; one class a published recipe."""
+
+# Shapes: N samples, n spectrogram frames, m mel bands.
+
+import functools
+from typing import Literal
+
+import torch
+import torchaudio.compliance.kaldi as kaldi
+import torchaudio.transforms as transforms
+from torch import Tensor
+
+from zoo.described import Described
+
+
+class Spectrogram(Described):
+    """What ``Frames``' ``spectrogram`` slot takes: (N,) samples at ``rate`` Hz -> (n, ``mels``) values around 0."""
+
+    rate: int
+    mels: int
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def invert(self, frames: Tensor) -> Tensor:
+        """(n, m) -> (N,) samples, by Griffin-Lim (Griffin & Lim 1984): the phases are guessed."""
+        raise NotImplementedError("this spectrogram cannot be turned into sound")
+
+
+class LogMel(Spectrogram):
+    """(ln(mel power + ``floor``) - ``mean``) / ``std``; windows of ``window`` samples every ``hop`` samples."""
+
+    def __init__(
+        self,
+        rate: int = 16_000,
+        mels: int = 80,
+        window: int = 400,
+        hop: int = 160,
+        floor: float = 1e-6,
+        mean: float = -6.0,
+        std: float = 4.0,
+        scale: Literal["htk", "slaney"] = "htk",
+    ):
+        self.rate, self.mels, self.window, self.hop = rate, mels, window, hop
+        self.floor, self.mean, self.std, self.scale = floor, mean, std, scale
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        return ((self._power(samples).mT + self.floor).log() - self.mean) / self.std
+
+    def invert(self, frames: Tensor) -> Tensor:
+        power = ((frames.float().cpu() * self.std + self.mean).exp() - self.floor).clamp(min=0).mT
+        bins = self.window // 2 + 1
+        linear = transforms.InverseMelScale(bins, self.mels, self.rate, mel_scale=self.scale)(power)
+        return transforms.GriffinLim(self.window, hop_length=self.hop, rand_init=False)(linear)
+
+    @functools.cached_property
+    def _power(self) -> transforms.MelSpectrogram:
+        return transforms.MelSpectrogram(
+            self.rate, self.window, hop_length=self.hop, n_mels=self.mels, mel_scale=self.scale
+        )
+
+
+class WhisperLogMel(Spectrogram):
+    """Whisper's (Radford et al. 2022): log10 of the Slaney-scaled mel power, at most 8 below the clip's peak, (x + 4) / 4."""
+
+    def __init__(self, mels: int = 80):
+        self.rate, self.mels = 16_000, mels
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        power = self._power(samples)[..., :-1].mT  # the published code drops the last frame
+        x = power.clamp(min=1e-10).log10()
+        return (x.clamp(min=x.max() - 8) + 4) / 4
+
+    def invert(self, frames: Tensor) -> Tensor:
+        power = (10 ** (frames.float().cpu() * 4 - 4)).mT
+        linear = transforms.InverseMelScale(201, self.mels, self.rate, norm="slaney", mel_scale="slaney")(power)
+        return transforms.GriffinLim(400, hop_length=160, rand_init=False)(linear)
+
+    @functools.cached_property
+    def _power(self) -> transforms.MelSpectrogram:
+        return transforms.MelSpectrogram(
+            self.rate, 400, hop_length=160, n_mels=self.mels, norm="slaney", mel_scale="slaney"
+        )
+
+
+class KaldiLogMel(Spectrogram):
+    """Kaldi's filter bank as the Audio Spectrogram Transformer uses it (Gong et al. 2021): 25 ms Hanning windows every
+    10 ms, (x - ``mean``) / (2 ``std``)."""
+
+    def __init__(self, rate: int = 16_000, mels: int = 128, mean: float = -4.2677393, std: float = 4.5689974):
+        self.rate, self.mels, self.mean, self.std = rate, mels, mean, std
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        frames = kaldi.fbank(
+            samples[None],
+            sample_frequency=self.rate,
+            num_mel_bins=self.mels,
+            htk_compat=True,
+            use_energy=False,
+            window_type="hanning",
+            dither=0.0,
+        )
+        return (frames - self.mean) / (2 * self.std)
