@@ -1,0 +1,53 @@
+"""Transformers of every family and modality, put together from parts and trained with Lightning.
+
+Every public name is here too, and imported when first asked for: ``zoo.ViT`` is ``zoo.models.ViT``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Stated rather than collected, since collecting would import torch; tests/test_layout.py compares it with the truth.
+_PUBLIC = {
+    "zoo.nn": """
+        ALiBi AdaNorm Attention Backbone Block Buckets Cache Causal ClassToken Context EncoderDecoder
+        FeedForward First FrequencyScaling Full GLU Gated Global Init Last LayerNorm Learned Learned2d
+        LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm Norm Parallel Part Pool Position PostNorm
+        PreNorm Prefix RMSNorm Residual Rotary Sandwich Sinusoidal Sinusoidal2d Window attend
+        padding_positions resize_grid segment_positions sinusoid sinusoid_2d
+    """,
+    "zoo.tokenizers": """
+        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames KaldiLogMel LinearEmbed LogMel
+        Patches Scores Spectrogram Stem TextEmbed Tokenizer Tokens Waveform WhisperLogMel
+    """,
+    "zoo.models": """
+        BART BERT GPT2 LLaMA T5 T5Gated Transformer ViT Whisper
+    """,
+    "zoo.tasks": """
+        BLEU CER CausalLM ChrF Classify Constant ExactMatch InverseSquareRoot MaskedLM Masking Multimodal
+        RandomMasking Schedule Seq2Seq SpanMasking Task TextMetric Trapezoid WER WarmupCosine WarmupLinear
+    """,
+    "zoo.data": """
+        Affine Audio Augment Combined CropFlip DataModule Erase Images Loader Mixup Order Pairs SpecAugment
+        Text Transform goertzel
+    """,
+}
+EXPORTS = {module: tuple(names.split()) for module, names in _PUBLIC.items()}
+_HOME = {name: module for module, names in reversed(EXPORTS.items()) for name in names}
+
+__all__ = ["EXPORTS", "__version__", *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'zoo' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -49,7 +50,7 @@ def describe(value: Any) -> Any:
             if isinstance(factory, type):
                 return {"class_path": path(factory), "init_args": describe(value.keywords)}
     if isinstance(value, Described) and value._arguments is not None:
-        return {"class_path": path(type(value)), "init_args": dict(value._arguments)}
+        return {"class_path": path(type(value)), "init_args": copy.deepcopy(value._arguments)}
     if dataclasses.is_dataclass(value):
         fields = {field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"class_path": path(type(value)), "init_args": fields}

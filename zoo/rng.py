@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 
-def sample_keys(seed: int, epoch: int, index: Tensor) -> Tensor:
-    """(B,) int64: one key a sample; ``index`` (B,) is the sample's place in its data set."""
+def sample_keys(seed: int, epoch: int | Tensor, index: Tensor) -> Tensor:
+    """(B,) int64: one key a sample; ``index`` (B,) is its place in the data set, ``epoch`` a number or (B,)."""
     base = _mix(torch.tensor(seed, dtype=torch.int64, device=index.device))
     return _mix(_mix(base + epoch) + index.long())
 

@@ -92,7 +92,7 @@ class EncoderDecoder(Described, nn.Module):
     def forward(
         self, source: Tensor, target: Tensor, *, padding: Tensor | None = None, target_padding: Tensor | None = None
     ) -> Tensor:
-        """(B, M, D) and (B, T, D) -> (B, T, D); ``padding`` (B, M) and ``target_padding`` (B, T) are True where real."""
+        """(B, M, D), (B, T, D) -> (B, T, D); ``padding`` (B, M) and ``target_padding`` (B, T) are True where real."""
         memory = self.encoder(source, padding=padding)
         return self.decoder(target, padding=target_padding, memory=memory, memory_padding=padding)
 

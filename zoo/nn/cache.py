@@ -11,7 +11,8 @@ from torch import Tensor
 class Cache:
     """Position, padding and segment of every token so far, and a dictionary a layer that its parts fill as they like.
 
-    Start with an empty one and hand it to each call of the backbone: the outputs equal one full forward's.
+    Start with an empty one and hand it to each call of the backbone: the outputs equal one full forward's.  Pad prompts
+    on the left: a window keeps its last keys, real or not.
     """
 
     def __init__(self):

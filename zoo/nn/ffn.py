@@ -11,7 +11,6 @@ from zoo.nn.context import Context, FeedForward
 Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "relu2", "silu", "tanh", "sigmoid"]
 
 
-
 def gelu_tanh(x: Tensor) -> Tensor:
     """GPT-2's approximation (Hendrycks & Gimpel 2016)."""
     return F.gelu(x, approximate="tanh")

@@ -14,8 +14,8 @@ from zoo.nn.residual import AdaNorm
 class Init(Described):
     """Normal(0, ``std``) for linear maps, embeddings and position tables, zero for biases and adaptive gates.
 
-    The last linear map of every residual branch is divided by sqrt(2 depth), so that the stream's variance does not grow
-    with depth (GPT-2, Radford et al. 2019, section 2.3).  ``std=None`` takes 1 / sqrt(inputs) for each linear map.
+    The last linear map of every residual branch is divided by sqrt(2 depth), so that the stream's variance does not
+    grow with depth (GPT-2, Radford et al. 2019, section 2.3).  ``std=None`` takes 1 / sqrt(inputs) for each linear map.
     """
 
     def __init__(self, std: float | None = 0.02):

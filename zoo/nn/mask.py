@@ -101,7 +101,7 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class Prefix(Mask):
-    """The first ``count`` keys are seen by everyone; ``Causal() | Prefix(n)`` is a prefix LM (T5, Raffel et al. 2019)."""
+    """The first ``count`` keys are seen by all; ``Causal() | Prefix(n)`` is a prefix LM (T5, Raffel et al. 2019)."""
 
     count: int
 

@@ -29,8 +29,8 @@ class Position(nn.Module):
         return q, k
 
     def bias(self, q: Tensor, k: Tensor, attention: nn.Module, ctx: Context) -> Tensor | None:
-        """In every self-attention: (H, T, S), or with a batch in front, added to the scaled scores; ``attention`` is the
-        layer that asks, for schemes that use its projections."""
+        """In every self-attention: (H, T, S), or with a batch in front, added to the scaled scores; ``attention`` is
+        the layer that asks, for schemes that use its projections."""
         return None
 
 
@@ -69,7 +69,7 @@ class Learned2d(Position):
 class Sinusoidal(Position):
     """Fixed sines and cosines (Vaswani et al. 2017, section 3.5); the layouts in use are named in ``zoo.nn.sinusoid``.
 
-    The input is multiplied by ``multiply`` first: small embeddings would drown in waves of height 1 (section 3.4: sqrt D).
+    The input is multiplied by ``multiply`` first, for small embeddings drown in waves of height 1 (section 3.4: √D).
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def sinusoid(
 
 
 def sinusoid_2d(dim: int, height: int, width: int, device: torch.device | None = None) -> Tensor:
-    """(height * width, dim) float32, row by row: the column in the first half of the channels, the row in the second."""
+    """(height * width, dim) float32, row by row: the column in the first half of the channels, then the row."""
     row, column = torch.meshgrid(
         torch.arange(height, device=device), torch.arange(width, device=device), indexing="ij"
     )

@@ -78,7 +78,7 @@ def ramp(step: int, total: float, warmup: float) -> float:
     if warmup and not math.isfinite(total) and warmup < 1:
         return 0.0 if step == 0 else 1.0
     steps = length(total, warmup)
-    return 1.0 if step >= steps else max(step, 1) / steps
+    return 1.0 if step >= steps else min(1.0, max(step, 1) / steps)
 
 
 def progress(step: int, total: float, warmup: float) -> float:

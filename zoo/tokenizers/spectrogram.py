@@ -50,7 +50,7 @@ class LogMel(Spectrogram):
     def invert(self, frames: Tensor) -> Tensor:
         power = ((frames.float().cpu() * self.std + self.mean).exp() - self.floor).clamp(min=0).mT
         bins = self.window // 2 + 1
-        linear = transforms.InverseMelScale(bins, self.mels, self.rate, mel_scale=self.scale)(power)
+        linear = transforms.InverseMelScale(bins, self.mels, self.rate, mel_scale=self.scale, driver="gelsd")(power)
         return transforms.GriffinLim(self.window, hop_length=self.hop, rand_init=False)(linear)
 
     @functools.cached_property
@@ -73,7 +73,7 @@ class WhisperLogMel(Spectrogram):
 
     def invert(self, frames: Tensor) -> Tensor:
         power = (10 ** (frames.float().cpu() * 4 - 4)).mT
-        linear = transforms.InverseMelScale(201, self.mels, self.rate, norm="slaney", mel_scale="slaney")(power)
+        linear = transforms.InverseMelScale(201, self.mels, self.rate, norm="slaney", mel_scale="slaney", driver="gelsd")(power)
         return transforms.GriffinLim(400, hop_length=160, rand_init=False)(linear)
 
     @functools.cached_property

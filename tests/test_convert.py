@@ -1,0 +1,119 @@
+"""The table language: every rule forth and back, and the errors that name a tensor."""
+
+import pytest
+import torch
+
+from zoo.convert import Fused, Leading, PatchConv, Same, Table
+
+TABLE = Table(
+    ("embed", "embed"),
+    Same("h.{}.out", "blocks.{}.o", flip=True),
+    Fused("h.{}.qkv", ("blocks.{}.q", "blocks.{}.k", "blocks.{}.v"), flip=True),
+    Leading("cls", "pool.weight"),
+    PatchConv("proj", "embed.projection"),
+    ("experts.{}.{}.up", "moe.{}.experts.{}.up"),
+    ("norm", "last"),
+    ("norm.special", "other"),
+    ("lm_head", "head"),
+    drop=["buffer.{}"],
+    tied=[("head.weight", "embed.weight")],
+)
+
+
+def theirs() -> dict:
+    state = {"embed.weight": torch.randn(7, 4), "cls": torch.randn(1, 1, 4), "norm.weight": torch.randn(4)}
+    state |= {"norm.special.weight": torch.randn(3), "experts.1.12.up.weight": torch.randn(2, 2)}
+    state |= {"proj.weight": torch.randn(4, 3, 2, 2), "proj.bias": torch.randn(4)}
+    for i in (0, 11):
+        state |= {f"h.{i}.out.weight": torch.randn(5, 4), f"h.{i}.out.bias": torch.randn(4)}
+        state |= {f"h.{i}.qkv.weight": torch.randn(4, 12), f"h.{i}.qkv.bias": torch.randn(12)}
+    return state
+
+
+def test_round_trip_is_exact_in_both_directions():
+    there = theirs()
+    here = TABLE.load(there)
+    back = TABLE.save(here)
+    assert back.keys() == there.keys()
+    assert all(torch.equal(back[name], there[name]) and back[name].is_contiguous() for name in there)
+    again = TABLE.load(back)
+    assert again.keys() == here.keys() and all(torch.equal(again[name], here[name]) for name in here)
+
+
+def test_names_and_values():
+    there = theirs()
+    here = TABLE.load(there)
+    assert torch.equal(here["blocks.11.k.weight"], there["h.11.qkv.weight"][:, 4:8].T)
+    assert torch.equal(here["blocks.0.v.bias"], there["h.0.qkv.bias"][8:])
+    assert torch.equal(here["blocks.0.o.weight"], there["h.0.out.weight"].T)
+    assert here["pool.weight"].shape == (1, 4)
+    assert "moe.1.experts.12.up.weight" in here
+
+
+def test_longest_path_wins():
+    here = TABLE.load({"norm.special.weight": torch.ones(3), "norm.weight": torch.ones(4)})
+    assert set(here) == {"other.weight", "last.weight"}
+
+
+def test_a_path_ends_at_a_dot():
+    with pytest.raises(ValueError, match="'normal.weight'"):
+        TABLE.load({"normal.weight": torch.ones(1)})
+
+
+def test_patches_are_flattened_row_column_channel():
+    weight = torch.randn(4, 3, 2, 2)
+    ours = TABLE.load({"proj.weight": weight})["embed.projection.weight"]
+    for y, x, c in [(0, 0, 0), (0, 1, 2), (1, 0, 1), (1, 1, 2)]:
+        assert torch.equal(ours[:, (y * 2 + x) * 3 + c], weight[:, c, y, x])
+
+
+def test_ties():
+    here = TABLE.load({"embed.weight": torch.randn(7, 4)})
+    assert here["head.weight"] is here["embed.weight"]
+    assert set(TABLE.save(here)) == {"embed.weight"}
+    untied = {"embed.weight": torch.randn(7, 4), "lm_head.weight": torch.randn(7, 4)}
+    assert torch.equal(TABLE.load(untied)["head.weight"], untied["lm_head.weight"])
+    assert set(TABLE.save(TABLE.load(untied))) == set(untied)
+
+
+def test_dropped_tensors():
+    assert TABLE.load({"buffer.3": torch.ones(1)}) == {}
+
+
+def test_published():
+    assert TABLE.published("blocks.3.k.bias") == "h.3.qkv.bias"
+    assert TABLE.published("nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"h.x.out.weight": torch.ones(1)}, "no rule for the tensor 'h.x.out.weight'"),
+        ({"h.2.qkv.bias": torch.ones(7)}, r"'h.2.qkv.bias' of shape \(7,\) cannot be cut into 3"),
+        ({"cls": torch.ones(2, 1, 4)}, "'cls' .* axis of size 1"),
+        ({"proj.weight": torch.ones(4, 1, 2, 2)}, r"'proj.weight' of shape \(4, 1, 2, 2\)"),
+    ],
+)
+def test_errors_on_loading(state, words):
+    with pytest.raises(ValueError, match=words):
+        TABLE.load(state)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"mystery": torch.ones(1)}, "no rule for the tensor 'mystery'"),
+        ({"blocks.1.v.weight": torch.ones(2, 2)}, "'blocks.1.v.weight' cannot be saved without 'blocks.1.q.weight'"),
+        ({"blocks.1.v": torch.ones(1), "blocks.1.q": torch.ones(2), "blocks.1.k": torch.ones(2)}, "unequal shares"),
+        ({"embed.projection.weight": torch.ones(4, 10)}, "'proj.weight' would come from 10 features"),
+    ],
+)
+def test_errors_on_saving(state, words):
+    with pytest.raises(ValueError, match=words):
+        TABLE.save(state)
+
+
+def test_two_tensors_for_one_place():
+    table = Table(("a", "x"), ("b", "x"))
+    with pytest.raises(ValueError, match="both become 'x.weight'"):
+        table.load({"a.weight": torch.ones(1), "b.weight": torch.ones(1)})

@@ -1,0 +1,65 @@
+"""The command line's front door: it answers what it can at once and imports torch only for the verbs that need it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+
+USAGE = """\
+usage: python -m zoo VERB ...
+
+train and evaluate (every value of a config can be given as a flag: --model.backbone.depth=6)
+  fit       python -m zoo fit --config vit_digits     python -m zoo fit runs/NAME (goes on from its last checkpoint)
+  test      python -m zoo test runs/NAME              (its config and its best checkpoint)
+  validate  python -m zoo validate runs/NAME
+  predict   python -m zoo predict runs/NAME           (writes predictions.pt)
+
+look around
+  list      python -m zoo list [configs|tasks|data|families|tokenizers] [FILTER]
+
+prepare
+  train-tokenizer  python -m zoo train-tokenizer FILE... --vocabulary 8000 --out tokenizer.json
+
+python -m zoo VERB --help says more;  --version prints the version;  ZOO_TRACEBACK=1 shows where an error comes from."""
+
+TRAINING = "zoo.cli.train"
+VERBS = {
+    "fit": TRAINING,
+    "validate": TRAINING,
+    "test": TRAINING,
+    "predict": TRAINING,
+    "list": "zoo.cli.listing",
+    "train-tokenizer": "zoo.cli.tokenizer",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one verb; the result is the exit code."""
+    argv = verb_first(list(sys.argv[1:] if argv is None else argv))
+    verb = argv[0] if argv else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    if verb == "--version":
+        print(importlib.import_module("zoo").__version__)
+        return 0
+    if verb not in VERBS:
+        close = difflib.get_close_matches(verb, VERBS, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(VERBS)}."
+        print(f"zoo: error: no verb '{verb}'; {hint}", file=sys.stderr)
+        return 2
+    return importlib.import_module(VERBS[verb]).main(argv)
+
+
+def verb_first(argv: list[str]) -> list[str]:
+    """``--config x fit`` -> ``fit --config x``: a forgivable order."""
+    if argv and argv[0].startswith("-") and argv[0] not in ("-h", "--help", "--version"):
+        for place, word in enumerate(argv):
+            if word in VERBS and not (place and argv[place - 1] in ("-c", "--config", "--out")):
+                return [word, *argv[:place], *argv[place + 1 :]]
+    return argv
+
+
+if __name__ == "__main__":
+    sys.exit(main())

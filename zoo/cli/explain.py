@@ -1,0 +1,169 @@
+"""What is wrong with a config or a flag, in one line: file, line, name, and the nearest name that exists."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+import zoo
+from zoo.cli.configs import named, resolve
+
+SECTIONS = ("trainer", "model", "data", "seed_everything", "ckpt_path")
+ALIASES = {"learning_rate": "lr", "epochs": "max_epochs", "steps": "max_steps", "gpus": "devices", "layers": "depth"}
+ALIASES |= {"num_heads": "heads", "hidden_size": "dim", "lr_scheduler": "schedule", "scheduler": "schedule"}
+NAMESPACES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "lightning.pytorch.strategies", "torch.optim")
+
+# jsonargparse's own words; tests/test_cli.py fails if a release changes them
+NO_FLAG = re.compile(r"unrecognized arguments: --([\w.]+)")
+NO_WORD = re.compile(r"unrecognized arguments: ([^-]\S*)")
+NO_OPTION = re.compile(r"does not accept option '([^']+)'")
+NO_ARGUMENT = re.compile(r"Option '([^']+)' is not accepted(?:\. Got value: Namespace\(class_path='([^']+)')?")
+NO_CLASS = re.compile(
+    r"Expected a dot import path string: ([\w.]+)|callable class: module .*? has no attribute '(\w+)'"
+)
+NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+IN_CLASS = re.compile(r"given class_path '([^']+)'")
+REQUIRED = re.compile(r"arguments are required: (.*)")
+NEEDED = re.compile(r"Key '?\"?([\w.]+)'?\"? is required|missing required .*?([\w.]+)")
+KEY = re.compile(r'Parser key "([^"]+)"')
+EXPECTED = re.compile(r"Expected an? (?:<class '(\w+)'>|typing\.Literal\[(.*)\])(?:\. Got value: (.*))?")
+GIVEN = re.compile(r"Given value: (?:NestedArg\(key='[^']*', val=)?(.*?)\)?$", re.MULTILINE)
+
+
+def explain(argv: list[str], message: str) -> str:
+    """One sentence for what jsonargparse says in fifty lines."""
+    where = Places(argv)
+    if found := NO_FLAG.search(message) or NO_OPTION.search(message):
+        section, _, rest = found[1].partition(".")
+        if section not in SECTIONS:
+            return f"{where.key(section)}no section '{section}'{hint(section, SECTIONS)}"
+        name = rest.split(".")[0] if section == "trainer" else rest
+        return f"{where.key(name)}{section} has no '{name}'{hint(name, accepted('lightning.pytorch.Trainer'))}"
+    if found := NO_ARGUMENT.search(message):
+        owner = found[2] or (IN_CLASS.findall(message[: found.start()]) or [""])[-1]
+        name = found[1].split(".")[0]
+        return f"{where.key(name)}{owner.split('.')[-1]} has no argument '{name}'{hint(name, accepted(owner))}"
+    if found := NO_CLASS.search(message):
+        name = found[1] or found[2]
+        return f"{where.value(name)}no class '{name}'{hint(name.split('.')[-1], classes())}"
+    if found := NO_MODULE.search(message):
+        path = (IN_CLASS.findall(message[: found.start()]) or [found[1]])[-1]
+        why = "" if path.startswith(found[1]) else f"; it imports '{found[1]}', which is not installed"
+        return f"{where.value(path)}no class '{path}'{why or hint(path.split('.')[-1], classes())}"
+    if found := REQUIRED.search(message):
+        flags = " and ".join("--" + name.split(".", 1)[-1] for name in found[1].split(", "))
+        return f"{flags} must be given; a config does that: --config NAME ('python -m zoo list configs' shows them)."
+    if found := NEEDED.search(message):
+        owner = (IN_CLASS.findall(message[: found.start()]) or ["the config"])[-1].split(".")[-1]
+        return f"{owner} also needs '{found[1] or found[2]}'"
+    key = ".".join(KEY.findall(message))
+    given = (GIVEN.findall(message) or [""])[-1].strip("'")
+    if expected := EXPECTED.findall(message):
+        kinds = [kind or f"one of {choices}" for kind, choices, _ in expected if kind != "NoneType"]
+        given = next((got for *_, got in expected if got), given)
+        if kinds:
+            return f"{where.key(key.split('.')[-1])}{key}: expected {' or '.join(kinds)}, got {given[:60]!r}"
+    if found := NO_WORD.search(message):
+        return f"'{found[1]}' is neither an option nor the directory of a run; a config is given as --config {found[1]}"
+    lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
+    if not key:
+        return lines[0]
+    return f"{where.key(key.split('.')[-1])}{key}: " + (f"cannot use {given[:100]}" if given else lines[-1])
+
+
+def hint(name: str, known: Iterator[str] | tuple[str, ...] | set[str]) -> str:
+    known = set(known)
+    lower = {word.lower(): word for word in known}
+    alias = [ALIASES[name]] if ALIASES.get(name) in known else []
+    close = alias or [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)]
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; it has {', '.join(sorted(known))}" if 0 < len(known) <= 12 else ""
+
+
+def accepted(path: str) -> set[str]:
+    """The names of a class's arguments, with those that it hands on to its base."""
+    module, _, name = path.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        return set()
+    names: set[str] = set()
+    for base in cls.__mro__[:-1]:
+        if "__init__" not in vars(base):
+            continue
+        parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+        names |= {one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+        if all(one.kind is not one.VAR_KEYWORD for one in parameters):
+            break
+    return names
+
+
+def classes() -> set[str]:
+    """Every class that a config may name without its module."""
+    found = {name for names in zoo.EXPORTS.values() for name in names if name[0].isupper()}
+    for namespace in NAMESPACES:
+        found |= {name for name, value in vars(importlib.import_module(namespace)).items() if inspect.isclass(value)}
+    return found
+
+
+class Places:
+    """Where keys and values stand in the config files of a command line."""
+
+    def __init__(self, argv: list[str]):
+        self.keys: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        for name in named(argv):
+            try:
+                path = resolve(name)
+                root = yaml.compose(Path(path).read_text(encoding="utf-8"))
+            except (OSError, ValueError, yaml.YAMLError):
+                continue
+            for key, value in pairs(root):
+                place = f"{Path(path).name}:{key.start_mark.line + 1}: "
+                self.keys[key.value.removesuffix("+")] = place
+                if isinstance(value, yaml.ScalarNode):
+                    self.values[value.value] = place
+
+    def key(self, name: str) -> str:
+        return self.keys.get(name, "")
+
+    def value(self, text: str) -> str:
+        return self.values.get(text, "")
+
+
+def pairs(node: yaml.Node | None) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+    """Every key of a document with its value, from the top down."""
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from pairs(item)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key, value
+            yield from pairs(value)
+
+
+def check_file(path: str) -> None:
+    """Raises ValueError for what is not YAML, and for a key that is given twice: YAML keeps the last in silence."""
+    if not Path(path).is_file():
+        return
+    try:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise ValueError(f"{Path(path).name}:{line}: not YAML: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{Path(path).name}: not YAML: {str(error).splitlines()[0]}") from None
+    mappings = [root, *(value for _, value in pairs(root))]
+    for node in mappings:
+        seen: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.value in seen:
+                raise ValueError(f"{Path(path).name}:{key.start_mark.line + 1}: '{key.value}' is given twice")
+            seen.add(key.value)

@@ -1,0 +1,166 @@
+"""``fit``, ``validate``, ``test`` and ``predict``: LightningCLI with our defaults, names and error messages."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from jsonargparse import ActionConfigFile
+from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+
+from zoo import EXPORTS
+from zoo.cli import configs, explain, run
+from zoo.cli.errors import KEY_ADVICE, USAGE, UserError, guarded, quiet
+from zoo.tasks import Task
+
+DEFAULTS = {"use_distributed_sampler": False, "gradient_clip_val": 1.0, "log_every_n_steps": 10}
+EPOCHS = 10  # where a config sets no end
+
+
+class ConfigFile(ActionConfigFile):
+    """``--config``: a path or the name of a shipped config."""
+
+    @staticmethod
+    def apply_config(parser: Any, cfg: Any, dest: str, value: str) -> None:
+        try:
+            path = configs.resolve(value)
+            explain.check_file(path)
+        except ValueError as error:
+            raise UserError(str(error), USAGE) from None
+        ActionConfigFile.apply_config(parser, cfg, dest, path)
+
+
+class Parser(LightningArgumentParser):
+    """Accepts no abbreviations, and says what is wrong in one line instead of printing its usage."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
+
+    def add_argument(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("action") is ActionConfigFile:
+            kwargs["action"] = ConfigFile
+        return super().add_argument(*args, **kwargs)
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        if not self.exit_on_error:
+            super().error(message, ex)
+        raise UserError(explain.explain(sys.argv[1:], message), USAGE) from ex
+
+
+class ZooCLI(LightningCLI):
+    """Any task with any data; ``data.classes`` tells a task how many classes there are."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Task,
+            LightningDataModule,
+            save_config_callback=run.RunConfig,
+            trainer_defaults=DEFAULTS,
+            seed_everything_default=0,
+            parser_kwargs={"prog": "python -m zoo"},
+            parser_class=Parser,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            auto_configure_optimizers=False,
+        )
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.link_arguments("data", "model.init_args.classes", compute_fn=self.count_classes, apply_on="instantiate")
+
+    def count_classes(self, data: LightningDataModule) -> int | None:
+        """For tasks with ``classes``: what the user gave, else the number that the data has."""
+        model = self._get(self.config, "model")
+        if "classes" not in model.init_args:  # jsonargparse drops the link of a task that takes none
+            return None
+        if model.init_args.classes is not None:
+            return model.init_args.classes
+        names = getattr(data, "classes", None)
+        if not names:
+            task = model.class_path.split(".")[-1]
+            raise UserError(
+                f"{task} needs the number of classes, and {type(data).__name__} has none: give it --model.classes"
+            )
+        return len(names)
+
+    def _parse_ckpt_path(self) -> None:
+        """Lightning would let the checkpoint's hyper-parameters win over the command line; the config says them all."""
+
+    def before_instantiate_classes(self) -> None:
+        trainer = self._get(self.config, "trainer")
+        if trainer.max_epochs is None and trainer.max_steps == -1 and trainer.max_time is None:
+            trainer.max_epochs = EPOCHS
+        if torch.cuda.is_available():
+            torch.set_float32_matmul_precision("high")
+        check_wandb(trainer.logger)
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        given = self._get(self.config_init, "trainer")
+        if given.barebones:
+            return super().instantiate_trainer(**kwargs)
+        if given.fast_dev_run:
+            return super().instantiate_trainer(**{"logger": False, **kwargs})
+        self.model._log_hyperparams = self.datamodule._log_hyperparams = False  # RunConfig gives W&B the whole config
+        name = configs.title(sys.argv[1:], type(self.model).__name__.lower())
+        path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}")
+        ours = run.trainer_arguments(given, path, getattr(self.model, "monitor", ("val/loss", "min")))
+        return super().instantiate_trainer(**{**ours, **kwargs})
+
+    def predict(self, **arguments: Any) -> None:
+        """What LightningCLI calls for the verb; it would throw the predictions away."""
+        found = self.trainer.predict(**arguments)
+        if self.trainer.is_global_zero:
+            path = Path(self.trainer.default_root_dir) / "predictions.pt"
+            torch.save(found, path)
+            print(f"predictions of {len(found)} batches: {path}")
+
+    def after_fit(self) -> None:
+        saver = self.trainer.checkpoint_callback
+        if not self.trainer.is_global_zero or not isinstance(saver, ModelCheckpoint):
+            return
+        if saver.best_model_score is not None:
+            print(f"best {saver.monitor} {float(saver.best_model_score):.4g}: {os.path.relpath(saver.best_model_path)}")
+        elif saver.last_model_path:
+            print(f"{saver.monitor} was never measured; last: {os.path.relpath(saver.last_model_path)}")
+
+
+def check_wandb(given: Any) -> None:
+    """Asks for a key before anything is built; W&B itself would wait for one to be typed."""
+    chosen = [item for item in (given if isinstance(given, list) else [given]) if item]
+    for logger in chosen:
+        if not str(getattr(logger, "class_path", "")).endswith("WandbLogger"):
+            continue
+        try:
+            wandb = importlib.import_module("wandb")
+        except ModuleNotFoundError:
+            raise UserError("W&B is not installed: pip install 'lightning-zoo[wandb]'", USAGE) from None
+        offline = logger.init_args.offline or os.environ.get("WANDB_MODE", "online") in (
+            "offline",
+            "disabled",
+            "dryrun",
+        )
+        if not offline and not wandb.login(prompt=False):
+            raise UserError(KEY_ADVICE)
+
+
+def main(argv: list[str]) -> int:
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # a user's own parts are found beside the config, as with ``python -m``
+    for module in EXPORTS:  # so that short class names are found
+        importlib.import_module(module)
+    quiet()
+    os.environ.setdefault("WANDB_PROJECT", "zoo")
+    sys.argv = [sys.argv[0], *configs.expand_run(argv)]  # the processes of a distributed run are started with it
+    first = run.SHARED not in os.environ
+    try:
+        return guarded(ZooCLI)
+    finally:
+        if "wandb" in sys.modules:
+            sys.modules["wandb"].finish()
+        if first:
+            run.leave()

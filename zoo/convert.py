@@ -1,0 +1,207 @@
+"""Checkpoint names, theirs and ours: one table a family, read in both directions."""
+
+# Shapes: D outputs, C channels, P patch size, F = P P C features of a flattened patch.
+
+import functools
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+
+
+class Rule:
+    """One of their tensors is one or several of ours; ``save`` undoes ``load``, bit for bit.
+
+    ``theirs`` and ``ours`` are paths of modules or tensors: what hangs below them (``.weight``, ``.bias``) follows.
+    ``{}`` stands for an index, the same on both sides.  Both methods raise ValueError where the shape is impossible.
+    """
+
+    theirs: str
+    ours: str | tuple[str, ...]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.ours,) if isinstance(self.ours, str) else self.ours
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Same(Rule):
+    """The same tensor; ``flip`` transposes matrices on the way (GPT-2 stores them inputs first)."""
+
+    theirs: str
+    ours: str
+    flip: bool = False
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        return [flipped(value) if self.flip else value]
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        return flipped(parts[0]) if self.flip else parts[0]
+
+
+@dataclass(frozen=True)
+class Fused(Rule):
+    """Several of ours in equal shares, one below the other: ``Fused("attn.qkv", ("q", "k", "v"))``."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    flip: bool = False
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        value = flipped(value) if self.flip else value
+        if value.dim() == 0 or len(value) % len(self.ours):
+            raise ValueError(f"of shape {tuple(value.shape)} cannot be cut into {len(self.ours)} equal shares")
+        return [part.clone() for part in value.chunk(len(self.ours))]
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        if len({part.shape for part in parts}) > 1:
+            raise ValueError(f"would be fused from unequal shares: {', '.join(str(tuple(p.shape)) for p in parts)}")
+        value = torch.cat(list(parts))
+        return flipped(value) if self.flip else value
+
+
+@dataclass(frozen=True)
+class Leading(Rule):
+    """Theirs has an axis of size 1 in front (the class token and position table of a ViT)."""
+
+    theirs: str
+    ours: str
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        if value.dim() == 0 or len(value) != 1:
+            raise ValueError(f"of shape {tuple(value.shape)} should have an axis of size 1 in front")
+        return [value[0]]
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        return parts[0][None]
+
+
+@dataclass(frozen=True)
+class PatchConv(Rule):
+    """Their convolution (D, C, P, P) over square patches, our matrix (D, P P C) over patches flattened row, column,
+    channel; biases are the same."""
+
+    theirs: str
+    ours: str
+    channels: int = 3
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        if value.dim() == 1:
+            return [value]
+        if value.dim() != 4 or value.size(1) != self.channels or value.size(2) != value.size(3):
+            raise ValueError(f"of shape {tuple(value.shape)} is not (D, {self.channels}, P, P)")
+        return [value.permute(0, 2, 3, 1).flatten(1).contiguous()]
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        (value,) = parts
+        if value.dim() == 1:
+            return value
+        patch = math.isqrt(value.size(1) // self.channels)
+        if patch * patch * self.channels != value.size(1):
+            raise ValueError(f"would come from {value.size(1)} features, no square patch of {self.channels} channels")
+        return value.unflatten(1, (patch, patch, self.channels)).permute(0, 3, 1, 2).contiguous()
+
+
+class Table:
+    """All the rules of a family.  A pair of strings is a ``Same``; where several rules fit, the longest path wins.
+
+    ``tied`` lists pairs of ours (copy, original) whose copy their files may omit, ``drop`` the paths of theirs that are
+    no weights.  Every method raises ValueError that names the tensor without a rule, or the one with a wrong shape.
+    """
+
+    def __init__(self, *rules: Rule | tuple[str, str], drop: Iterable[str] = (), tied: Iterable[tuple[str, str]] = ()):
+        self.rules = [Same(*rule) if isinstance(rule, tuple) else rule for rule in rules]
+        self.drop = [pattern(path) for path in drop]
+        self.tied = list(tied)
+        self._theirs = longest_first((rule.theirs, rule) for rule in self.rules)
+        self._ours = longest_first((path, rule) for rule in self.rules for path in rule.targets)
+
+    def load(self, theirs: State) -> State:
+        """Their state dict -> ours."""
+        state: State = {}
+        for name, value in theirs.items():
+            if any(path.fullmatch(name) for path in self.drop):
+                continue
+            rule, ending = _find(name, self._theirs)
+            for target, part in zip((ending(path) for path in rule.targets), _named(name, rule.load, value)):
+                if target in state:
+                    raise ValueError(f"{name!r} and another tensor of the checkpoint both become {target!r}")
+                state[target] = part
+        for copy, original in self.tied:
+            if original in state:
+                state.setdefault(copy, state[original])
+        return state
+
+    def save(self, ours: State) -> State:
+        """Our state dict -> theirs, the inverse of ``load``; a tied copy that equals its original is left out."""
+        tied = {copy for copy, original in self.tied if _equal(ours.get(copy), ours.get(original))}
+        state: State = {}
+        for name in ours:
+            if name in tied:
+                continue
+            rule, ending = _find(name, self._ours)
+            parts = [ending(path) for path in rule.targets]
+            missing = [part for part in parts if part not in ours]
+            if missing:
+                raise ValueError(f"{name!r} cannot be saved without {missing[0]!r}")
+            target = ending(rule.theirs)
+            if target not in state:
+                state[target] = _named(target, rule.save, [ours[part] for part in parts])
+        return state
+
+    def published(self, name: str) -> str | None:
+        """What their files call our tensor ``name``, or None where no rule speaks of it."""
+        try:
+            rule, ending = _find(name, self._ours)
+        except ValueError:
+            return None
+        return ending(rule.theirs)
+
+
+def pattern(path: str) -> re.Pattern:
+    r"""``blocks.{}.norm`` -> ``blocks\.(\d+)\.norm((?:\..*)?)``: the indices, then what hangs below."""
+    return re.compile(re.escape(path).replace(r"\{\}", r"(\d+)") + r"((?:\..*)?)")
+
+
+def longest_first(paths: Iterable[tuple[str, Rule]]) -> list[tuple[re.Pattern, Rule]]:
+    return [(pattern(path), rule) for path, rule in sorted(paths, key=lambda item: -len(item[0]))]
+
+
+def flipped(value: Tensor) -> Tensor:
+    return value.mT.contiguous() if value.dim() > 1 else value
+
+
+def _find(name: str, rules: list[tuple[re.Pattern, Rule]]):
+    """The rule for a tensor, and what turns that rule's paths into full names."""
+    for path, rule in rules:
+        match = path.fullmatch(name)
+        if match:
+            return rule, functools.partial(_ending, match.groups())
+    raise ValueError(f"no rule for the tensor {name!r}")
+
+
+def _ending(groups: tuple[str, ...], path: str) -> str:
+    *index, tail = groups
+    return path.format(*index) + tail
+
+
+def _named(name: str, convert, value):
+    try:
+        return convert(value)
+    except ValueError as error:
+        raise ValueError(f"the tensor {name!r} {error}") from None
+
+
+def _equal(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is not None and b is not None and (a is b or (a.shape == b.shape and torch.equal(a, b)))

@@ -1,0 +1,185 @@
+"""The base of all data modules: splits, the loaders over them, and how a batch is made."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+
+from zoo.data.augment import Augment
+from zoo.data.field import Field, Samples, Source
+from zoo.data.order import Loader, Order
+from zoo.rng import sample_keys
+from zoo.tokenizers import Batch, Tokenizer, Tokens
+
+
+class DataModule(pl.LightningDataModule):
+    """A subclass says what there is (``read``); the loaders, and batches that repeat exactly, are made here.
+
+    ``tokenizer`` and ``target_tokenizer`` are those of the task being trained, unless given here.  ``val`` is the
+    share of the training samples that is held out where the data have no validation split (0: no validation); where
+    they have no test split, the test reads the validation samples.  ``augment`` acts on the input, in training only.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer | None = None,
+        target_tokenizer: Tokenizer | None = None,
+        batch_size: int = 64,
+        workers: int = 0,
+        seed: int = 0,
+        augment: list[Augment] | Augment | None = None,
+        val: float = 0.1,
+    ):
+        super().__init__()
+        if batch_size < 1 or workers < 0:
+            raise ValueError(f"batch_size={batch_size}, workers={workers}: need at least 1 and 0")
+        if not 0 <= val < 1:
+            raise ValueError(f"val={val} is not a share of the training samples: give 0 <= val < 1")
+        self.tokenizer = tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.batch_size = batch_size
+        self.workers = workers
+        self.seed = seed
+        self.augment = [augment] if isinstance(augment, Augment) else list(augment or [])
+        self.val = val
+        self.task: pl.LightningModule | None = None  # whose tokenizers to use; None: the module that the trainer trains
+        self._sets: dict = {}
+
+    def read(self) -> Source:
+        """What there is, read without a tokenizer; called once."""
+        raise NotImplementedError
+
+    @cached_property
+    def source(self) -> Source:
+        """What ``read`` found, with all three splits: "val" and "test" are absent only where nothing is held out."""
+        found = self.read()
+        splits = dict(found.splits)
+        count = len(splits["train"].input)
+        held = max(1, round(count * self.val)) if self.val and count > 1 else 0
+        if "val" not in splits and held:
+            order = sample_keys(self.seed, 0, torch.arange(count)).argsort(stable=True)
+            splits["val"] = splits["train"].take(order[:held].sort().values.tolist())
+            splits["train"] = splits["train"].take(order[held:].sort().values.tolist())
+        if "test" not in splits and "val" in splits:
+            splits["test"] = splits["val"]
+        return Source(splits, found.classes)
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes; empty where samples have no label."""
+        return self.source.classes
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits that change with the data: their name, the count and the size of each split, the classes."""
+        splits = {
+            split: [[len(field), field.size] for field in samples.fields]
+            for split, samples in sorted(self.source.splits.items())
+        }
+        record = json.dumps([type(self).__name__, str(getattr(self, "root", None)), splits, self.classes])
+        return hashlib.sha256(record.encode()).hexdigest()[:12]
+
+    def prepare_data(self) -> None:
+        """Downloads, where the data must be, happen in one process."""
+        _ = self.source
+
+    def train_dataloader(self) -> Loader:
+        return self.loader("train")
+
+    def val_dataloader(self) -> Loader | list:
+        return self.loader("val") if "val" in self.source.splits else []
+
+    def test_dataloader(self) -> Loader:
+        return self.loader("test")
+
+    def loader(self, split: str, repeats: int = 1) -> Loader:
+        """Batches of a split; ``repeats`` passes make one epoch of training."""
+        if split not in self.source.splits:
+            raise ValueError(f"{type(self).__name__} has no {split} samples: give val a share above 0")
+        samples, train = self._set(split), split == "train"
+        trainer = self.trainer
+        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        return Loader(
+            samples,
+            batch_size=self.batch_size,
+            sampler=Order(len(samples), self.seed, rank, world, shuffle=train, repeats=repeats),
+            collate_fn=_same,
+            num_workers=self.workers,
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=self.workers > 0,
+        )
+
+    def _set(self, split: str) -> "Split":
+        """The samples of a split made ready for the tokenizers; kept, since that may take long."""
+        samples = self.source.splits[split]
+        tokenizer = self._find("tokenizer")
+        target = None if samples.target is None else self._find("target_tokenizer")
+        key = (split, tokenizer, target)
+        if key not in self._sets:
+            ready = [_ready(field, reader) for field, reader in zip(samples.fields, (tokenizer, target))]
+            ready = Samples(ready[0], ready[1] if target else None, samples.label)
+            augment = self.augment if split == "train" else []
+            self._sets[key] = Split(ready, tokenizer, target, self.seed, augment, len(self.classes))
+        return self._sets[key]
+
+    def _find(self, name: str) -> Tokenizer:
+        task = self.task or (self.trainer and self.trainer.lightning_module)
+        found = getattr(self, name) or getattr(task, name, None)
+        if found is None:
+            raise ValueError(f"{type(self).__name__} has no {name}: give it one, or train a task that has one")
+        return found
+
+
+@dataclass
+class Split:
+    """A data set for torch's DataLoader that makes a whole Batch at once; it is what the workers get."""
+
+    samples: Samples
+    tokenizer: Tokenizer
+    target_tokenizer: Tokenizer | None
+    seed: int
+    augment: list[Augment]
+    classes: int
+
+    def __len__(self) -> int:
+        return len(self.samples.input)
+
+    def __getitems__(self, keys: list[tuple[int, int]]) -> Batch:
+        """``keys`` are the (epoch, index) pairs of an Order; plain indices, of other samplers, are of epoch 0."""
+        pairs = [(0, key) if isinstance(key, int) else key for key in keys]
+        epoch, index = torch.tensor(pairs).unbind(1)
+        key = sample_keys(self.seed, epoch, index)
+        label = None if self.samples.label is None else self.samples.label[index]
+        value, target = self.samples.input.raw(index.tolist()), None
+        if isinstance(value, Tensor):  # (B, C, H, W)
+            for augment in self.augment:
+                value = augment.image(value, key)
+            for augment in self.augment:
+                value, label = augment.mix(value, label, self.classes, key)
+        value = _tokens(value, self.tokenizer)
+        for augment in self.augment:
+            value = augment.tokens(value, key)
+        if self.samples.target is not None:
+            target = _tokens(self.samples.target.raw(index.tolist()), self.target_tokenizer)
+        return Batch(value, target, label, key)
+
+
+def _ready(field: Field, tokenizer: Tokenizer) -> Field:
+    if field.modality not in ("", tokenizer.modality):
+        name = type(tokenizer).__name__
+        raise ValueError(
+            f"the data are {field.modality}, but {name} reads {tokenizer.modality}: give another tokenizer"
+        )
+    return field.ready(tokenizer)
+
+
+def _tokens(value: Tensor | Tokens, tokenizer: Tokenizer) -> Tokens:
+    return Tokens(tokenizer.encode(value)) if isinstance(value, Tensor) else value
+
+
+def _same(batch: Batch) -> Batch:
+    return batch
