@@ -1,4 +1,4 @@
-"""Objects that remember what they were made of, as plain data: the same words in Python, in YAML and in a checkpoint."""
+"""Objects that remember what they were made of, as plain data: the same words in Python, YAML and checkpoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, type):
         return {"class_path": path(value)}
     if isinstance(value, functools.partial):
-        # partial(Attention, heads=3), or what jsonargparse makes of a slot: partial(instantiate, ..., Attention, heads=3)
+        # partial(Attention, heads=3), or jsonargparse's form of it: partial(instantiate, ..., Attention, heads=3)
         for factory in (value.func, *value.args):
             if isinstance(factory, type):
                 return {"class_path": path(factory), "init_args": describe(value.keywords)}

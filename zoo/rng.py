@@ -1,4 +1,4 @@
-"""Randomness as a pure function: the same (seed, epoch, sample) gives the same numbers on any device, rank or worker."""
+"""Randomness as a pure function: (seed, epoch, sample) gives the same numbers on any device, rank and worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sample_keys(seed: int, epoch: int | Tensor, index: Tensor) -> Tensor:
 
 
 def uniform(keys: Tensor, *shape: int, stream: str = "") -> Tensor:
-    """(B,) keys -> (B, *shape) float32 in [0, 1); ``stream`` names the purpose, so that two uses do not share numbers."""
+    """(B,) keys -> (B, *shape) float32 in [0, 1); ``stream`` names the purpose: two uses share no numbers."""
     count = 1
     for size in shape:
         count *= size

@@ -17,7 +17,7 @@ TOKENIZERS = {"text": BPE(), "image": Patches(8, 2, 1), "audio": Frames(SOUND, s
 def raw(modality: str) -> list:
     generator = torch.Generator().manual_seed(0)
     if modality == "text":
-        return ["hello world " * count for count in (2, 3, 4, 1)]
+        return ["hello world hello world", "goodbye moon goodbye moon goodbye", "a third and longer line of text", "hm"]
     if modality == "image":
         return list(torch.randint(0, 255, (4, 1, 8, 8), dtype=torch.uint8, generator=generator))
     return [Waveform(torch.randn(3000 + 400 * i, generator=generator) * 0.1, 8000) for i in range(4)]

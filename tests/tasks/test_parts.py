@@ -33,7 +33,9 @@ def test_the_rate_moves_at_every_step(trainer):
             rates.append(self.param_groups[0]["lr"])
             return super().step(closure)
 
-    task = Classify(backbone(), TOKENIZERS["image"], 3, optimizer=lambda p: Watch(p, lr=1.0), schedule=WarmupLinear(warmup=4))
+    task = Classify(
+        backbone(), TOKENIZERS["image"], 3, optimizer=lambda p: Watch(p, lr=1.0), schedule=WarmupLinear(warmup=4)
+    )
     trainer(max_epochs=3, accumulate_grad_batches=2).fit(task, Repeat(batch("image"), 8))
     expected = [WarmupLinear(warmup=4).factor(step, 12) for step in range(12)]
     assert rates[1:] == pytest.approx(expected[1:])

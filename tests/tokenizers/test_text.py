@@ -9,7 +9,15 @@ import torch
 from zoo.described import describe
 from zoo.tokenizers import BPE
 
-HARD = ["", " ", "héllo wörld", "日本語 \U0001f600 \u200d", "a <eos> that is text, and <pad>", "tab\tnul\x00\r\n", "é e\u0301"]
+HARD = [
+    "",
+    " ",
+    "héllo wörld",
+    "日本語 \U0001f600 \u200d",
+    "a <eos> that is text, and <pad>",
+    "tab\tnul\x00\r\n",
+    "é e\u0301",
+]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from zoo.cli.errors import KEY_ADVICE, USAGE, UserError, guarded, quiet
 from zoo.tasks import Task
 
 DEFAULTS = {"use_distributed_sampler": False, "gradient_clip_val": 1.0, "log_every_n_steps": 10}
+WITHOUT_ACCOUNT = ("offline", "disabled", "dryrun")  # values of WANDB_MODE
 EPOCHS = 10  # where a config sets no end
 
 
@@ -139,11 +140,7 @@ def check_wandb(given: Any) -> None:
             wandb = importlib.import_module("wandb")
         except ModuleNotFoundError:
             raise UserError("W&B is not installed: pip install 'lightning-zoo[wandb]'", USAGE) from None
-        offline = logger.init_args.offline or os.environ.get("WANDB_MODE", "online") in (
-            "offline",
-            "disabled",
-            "dryrun",
-        )
+        offline = logger.init_args.offline or os.environ.get("WANDB_MODE") in WITHOUT_ACCOUNT
         if not offline and not wandb.login(prompt=False):
             raise UserError(KEY_ADVICE)
 

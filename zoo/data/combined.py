@@ -40,6 +40,9 @@ class Combined(pl.LightningDataModule):
     def test_dataloader(self) -> CombinedLoader | list:
         return self._evaluation(DataModule.test_dataloader)
 
+    def predict_dataloader(self) -> CombinedLoader | list:
+        return self._evaluation(DataModule.test_dataloader)
+
     def on_before_batch_transfer(self, batch: dict[str, Batch | None], dataloader_idx: int) -> dict[str, Batch]:
         return {name: part for name, part in batch.items() if part is not None}
 

@@ -38,7 +38,7 @@ class Images(DataModule):
         tokenizer: Tokenizer | None = None,
         batch_size: int = 64,
         workers: int = 0,
-        seed: int = 0,
+        seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
     ):
         super().__init__(tokenizer, None, batch_size, workers, seed, augment, val)

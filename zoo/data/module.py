@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +23,8 @@ class DataModule(pl.LightningDataModule):
     ``tokenizer`` and ``target_tokenizer`` are those of the task being trained, unless given here.  ``val`` is the
     share of the training samples that is held out where the data have no validation split (0: no validation); where
     they have no test split, the test reads the validation samples.  ``augment`` acts on the input, in training only.
+    ``seed`` decides the order of the samples, their augmentation and masking: Lightning's global seed, if not given.
+    What is held out does not depend on it.
     """
 
     def __init__(
@@ -30,7 +33,7 @@ class DataModule(pl.LightningDataModule):
         target_tokenizer: Tokenizer | None = None,
         batch_size: int = 64,
         workers: int = 0,
-        seed: int = 0,
+        seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
         val: float = 0.1,
     ):
@@ -43,7 +46,7 @@ class DataModule(pl.LightningDataModule):
         self.target_tokenizer = target_tokenizer
         self.batch_size = batch_size
         self.workers = workers
-        self.seed = seed
+        self.seed = int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
         self.augment = [augment] if isinstance(augment, Augment) else list(augment or [])
         self.val = val
         self.task: pl.LightningModule | None = None  # whose tokenizers to use; None: the module that the trainer trains
@@ -61,7 +64,7 @@ class DataModule(pl.LightningDataModule):
         count = len(splits["train"].input)
         held = max(1, round(count * self.val)) if self.val and count > 1 else 0
         if "val" not in splits and held:
-            order = sample_keys(self.seed, 0, torch.arange(count)).argsort(stable=True)
+            order = sample_keys(0, 0, torch.arange(count)).argsort(stable=True)
             splits["val"] = splits["train"].take(order[:held].sort().values.tolist())
             splits["train"] = splits["train"].take(order[held:].sort().values.tolist())
         if "test" not in splits and "val" in splits:
@@ -94,6 +97,9 @@ class DataModule(pl.LightningDataModule):
         return self.loader("val") if "val" in self.source.splits else []
 
     def test_dataloader(self) -> Loader:
+        return self.loader("test")
+
+    def predict_dataloader(self) -> Loader:
         return self.loader("test")
 
     def loader(self, split: str, repeats: int = 1) -> Loader:

@@ -37,7 +37,7 @@ class Pairs(DataModule):
         target_tokenizer: Tokenizer | None = None,
         batch_size: int = 64,
         workers: int = 0,
-        seed: int = 0,
+        seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
     ):
         super().__init__(tokenizer, target_tokenizer, batch_size, workers, seed, augment, val)

@@ -44,7 +44,8 @@ class Pictures(Field):
         shape = (len(self), tokenizer.channels, tokenizer.height, tokenizer.width)
         if np.prod(shape, dtype=np.int64) > MEMORY:
             return Pictures(self.items, tokenizer)
-        images = torch.empty(shape, dtype=torch.uint8)
+        with torch.inference_mode(False):  # other threads fill it
+            images = torch.empty(shape, dtype=torch.uint8)
 
         def place(i: int) -> None:
             images[i] = fit(self.items[i], tokenizer)

@@ -31,7 +31,7 @@ class Text(DataModule):
         tokenizer: Tokenizer | None = None,
         batch_size: int = 64,
         workers: int = 0,
-        seed: int = 0,
+        seed: int | None = None,
     ):
         super().__init__(tokenizer, None, batch_size, workers, seed, None, val)
         if length < 1:

@@ -34,7 +34,5 @@ def sinusoid(
 
 def sinusoid_2d(dim: int, height: int, width: int, device: torch.device | None = None) -> Tensor:
     """(height * width, dim) float32, row by row: the column in the first half of the channels, then the row."""
-    row, column = torch.meshgrid(
-        torch.arange(height, device=device), torch.arange(width, device=device), indexing="ij"
-    )
+    row, column = torch.meshgrid(torch.arange(height, device=device), torch.arange(width, device=device), indexing="ij")
     return torch.cat([sinusoid(axis.flatten(), dim // 2, "sin_cos") for axis in (column, row)], -1)

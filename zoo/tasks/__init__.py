@@ -13,6 +13,7 @@ from zoo.tasks.task import Task
 __all__ = [
     "BLEU",
     "CER",
+    "WER",
     "CausalLM",
     "ChrF",
     "Classify",
@@ -29,7 +30,6 @@ __all__ = [
     "Task",
     "TextMetric",
     "Trapezoid",
-    "WER",
     "WarmupCosine",
     "WarmupLinear",
 ]

@@ -19,8 +19,8 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 class Classify(Task):
     """Embed, backbone, pool, linear head; cross-entropy over ``classes``.
 
-    From the command line ``classes`` follows from the data.  ``pretrained`` names the weights that training starts from:
-    "timm:NAME" or a file, see ``zoo.hub``.
+    From the command line ``classes`` follows from the data.  ``pretrained`` names the weights to start
+    from: "timm:NAME" or a file, see ``zoo.hub``.
     """
 
     monitor = ("val/accuracy", "max")
@@ -65,7 +65,7 @@ class Classify(Task):
     def step(self, batch: Batch, training: bool) -> Scores:
         logits, label = self(batch.input).float(), batch.label
         if label is None:
-            raise ValueError("Classify needs labels, and this data has none; give the data module a label or class folders")
+            raise ValueError("Classify needs labels, and this data has none; give it a label key or class folders")
         if label.dim() == 1 and int(label.max()) >= self.classes:
             raise ValueError(f"label {int(label.max())} is out of range for {self.classes} classes")
         smoothing = self.label_smoothing if training else 0.0

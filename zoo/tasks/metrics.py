@@ -52,7 +52,7 @@ class TextMetric(Described):
 
 
 class BLEU(TextMetric):
-    """Corpus BLEU, 0 to 100 (Papineni et al. 2002), by sacrebleu; signature nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp."""
+    """Corpus BLEU, 0 to 100 (Papineni et al. 2002), by sacrebleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp."""
 
     name = "bleu"
 

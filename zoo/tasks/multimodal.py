@@ -15,8 +15,8 @@ from zoo.tokenizers import Batch, Scores
 class Multimodal(Task):
     """``tasks`` are built around the one ``backbone`` and trained together; the loss is the mean of theirs.
 
-    A batch is a dictionary with a ``Batch`` for each task that has one left, as ``zoo.data.Combined`` yields it.  A task's
-    scores carry its name: "val/text/perplexity".
+    A batch is a dictionary with a ``Batch`` for each task that has one left, as ``zoo.data.Combined`` yields it.
+    A task's scores carry its name: "val/text/perplexity".
     """
 
     def __init__(
@@ -38,7 +38,9 @@ class Multimodal(Task):
 
     def predict_step(self, batch: dict[str, Batch | None], batch_idx: int) -> dict:
         """What each task predicts for its batch."""
-        return {name: self.tasks[name].predict_step(part, batch_idx) for name, part in batch.items() if part is not None}
+        return {
+            name: self.tasks[name].predict_step(part, batch_idx) for name, part in batch.items() if part is not None
+        }
 
     def step(self, batch: dict[str, Batch | None], training: bool) -> Scores:
         scores, losses = {}, []

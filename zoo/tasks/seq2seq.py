@@ -17,8 +17,8 @@ class Seq2Seq(Task):
     """Vaswani et al. 2017 over any pair of modalities.
 
     ``target_tokenizer`` is the source's if not given; equal tokenizers share one embedding, and ``tie`` lets the head
-    share the target's.  ``metrics`` compare greedily decoded texts with their references, on the first ``decode_batches``
-    batches of each validation and on the whole test set; ``max_length`` tokens are decoded at most.
+    share the target's.  ``metrics`` compare greedily decoded texts with their references, on the first
+    ``decode_batches`` batches of each validation and on the whole test set; at most ``max_length`` tokens are decoded.
     """
 
     def __init__(
@@ -43,7 +43,9 @@ class Seq2Seq(Task):
         shared = self.target_tokenizer == tokenizer
         self.target_embed = self.embed if shared else self.target_tokenizer.embed(backbone.dim)
         if self.target_embed.stride != 1:
-            raise ValueError(f"{type(self.target_embed).__name__} merges frames, and Seq2Seq writes each; use Frames(stack=...)")
+            raise ValueError(
+                f"{type(self.target_embed).__name__} merges frames, and Seq2Seq writes each; use Frames(stack=...)"
+            )
         self.target_embed.add_start()
         self.backbone = backbone
         self.head = self.target_tokenizer.head(backbone.dim, self.target_embed if tie else None)

@@ -20,7 +20,7 @@ from zoo.tokenizers import Batch, Scores, Tokenizer
 class Task(Described, pl.LightningModule):
     """Base of the LightningModules.  A subclass builds its parts and implements ``step``.
 
-    Its whole composition is kept as plain data in ``hparams``, so that ``load_from_checkpoint(path)`` needs no arguments.
+    Its whole composition is kept as plain data in ``hparams``: ``load_from_checkpoint(path)`` needs no arguments.
     """
 
     monitor = ("val/loss", "min")  # the score by which checkpoints are compared
@@ -132,4 +132,3 @@ def require_causal(backbone: nn.Module, task: str) -> None:
                 f"{task} predicts the next token, but layer {name} sees the future through its mask {part.mask}; "
                 "use a decoder such as GPT2 or LLaMA, or mask: Causal"
             )
-

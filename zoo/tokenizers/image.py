@@ -1,6 +1,6 @@
 """Images as a sequence of square patches (Dosovitskiy et al. 2020)."""
 
-# Shapes: B batch, C channels, H height, W width, P patch size, T = H W / P^2 patches, F = P P C features, D model width.
+# Shapes: B batch, C channels, H height, W width, P patch size, T = H W / P^2 patches, F = P P C features, D width.
 
 from collections.abc import Callable, Sequence
 

@@ -5,7 +5,6 @@
 import functools
 from typing import Literal
 
-import torch
 import torchaudio.compliance.kaldi as kaldi
 import torchaudio.transforms as transforms
 from torch import Tensor
@@ -61,7 +60,7 @@ class LogMel(Spectrogram):
 
 
 class WhisperLogMel(Spectrogram):
-    """Whisper's (Radford et al. 2022): log10 of the Slaney-scaled mel power, at most 8 below the clip's peak, (x + 4) / 4."""
+    """Whisper's (Radford et al. 2022): log10 of Slaney-scaled mel power, at most 8 below the clip's peak, (x + 4) / 4."""
 
     def __init__(self, mels: int = 80):
         self.rate, self.mels = 16_000, mels
@@ -73,7 +72,9 @@ class WhisperLogMel(Spectrogram):
 
     def invert(self, frames: Tensor) -> Tensor:
         power = (10 ** (frames.float().cpu() * 4 - 4)).mT
-        linear = transforms.InverseMelScale(201, self.mels, self.rate, norm="slaney", mel_scale="slaney", driver="gelsd")(power)
+        linear = transforms.InverseMelScale(
+            201, self.mels, self.rate, norm="slaney", mel_scale="slaney", driver="gelsd"
+        )(power)
         return transforms.GriffinLim(400, hop_length=160, rand_init=False)(linear)
 
     @functools.cached_property

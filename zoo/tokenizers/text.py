@@ -59,7 +59,7 @@ class BPE(Tokenizer):
         return index
 
     def encode(self, raw: str) -> Tensor:
-        return torch.tensor(self.backend.encode(raw, add_special_tokens=False).ids + [self.special("eos")])
+        return torch.tensor([*self.backend.encode(raw, add_special_tokens=False).ids, self.special("eos")])
 
     def prompt(self, raw: str) -> Tensor:
         """The ids of a text that is to be continued: without the end of the sequence."""
@@ -83,7 +83,7 @@ class BPE(Tokenizer):
         return head
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
-        """"loss" in nats a token, "accuracy", and without smoothing "bits_per_byte"."""
+        """ "loss" in nats a token, "accuracy", and without smoothing "bits_per_byte"."""
         loss = F.cross_entropy(prediction.float(), target, label_smoothing=smoothing, reduction="sum")
         count = torch.tensor(len(target), device=loss.device)
         scores = {"loss": (loss, count), "accuracy": ((prediction.argmax(-1) == target).sum(), count)}
@@ -117,7 +117,9 @@ class BPE(Tokenizer):
     def train(cls, texts: Iterable[str], vocabulary: int, progress: bool = False) -> "BPE":
         """A new vocabulary of that size from ``texts``.  Raises ValueError below 256 bytes and the special tokens."""
         if vocabulary < 256 + len(SPECIAL):
-            raise ValueError(f"vocabulary={vocabulary} is too small for the 256 bytes and {len(SPECIAL)} special tokens")
+            raise ValueError(
+                f"vocabulary={vocabulary} is too small for the 256 bytes and {len(SPECIAL)} special tokens"
+            )
         backend = Backend(models.BPE())
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = decoders.ByteLevel()
@@ -132,8 +134,8 @@ class BPE(Tokenizer):
 
     @classmethod
     def train_files(cls, files: Sequence[str], vocabulary: int, out: str) -> "BPE":
-        """Train on text files, a line at a time, with a progress bar, and write ``out``.  Raises ValueError where a file
-        is missing or not UTF-8."""
+        """Train on text files, a line at a time, with a progress bar, and write ``out``.  Raises ValueError where a
+        file is missing or not UTF-8."""
         tokenizer = cls.train(lines(files), vocabulary, progress=True)
         tokenizer.save(out)
         return tokenizer

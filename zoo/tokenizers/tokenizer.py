@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from zoo.described import Described
 
-Scores = dict[str, tuple[Tensor, Tensor]]  # name -> (sum, weight); the score is their quotient, over any number of batches
+Scores = dict[
+    str, tuple[Tensor, Tensor]
+]  # name -> (sum, weight), which add up over batches; their quotient is the score
 
 
 @dataclass
@@ -123,8 +125,8 @@ class Tokenizer(Described):
         raise NotImplementedError
 
     def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
-        """A new head: (..., D) -> predictions (..., V) or (..., F).  ``tied`` shares that embedding's weights, where the
-        modality has weights to share."""
+        """A new head: (..., D) -> predictions (..., V) or (..., F).  ``tied`` shares that embedding's weights, where
+        the modality has weights to share."""
         raise NotImplementedError
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:

@@ -1,0 +1,88 @@
+"""Every shipped config trains a step, validates and tests; and states what it is, its command and what was measured."""
+
+import json
+import wave
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from zoo.cli.configs import shipped
+
+RECIPES = {name: path for name, path in shipped().items() if "/" not in name}
+PARTIAL = {"vit_cifar_cpu"}  # composed with the config whose name it begins with
+SHORT = ["--trainer.fast_dev_run=1", "--trainer.enable_progress_bar=false", "--trainer.accelerator=cpu"]
+
+
+def images(root: Path) -> None:
+    for split in ("train", "test"):
+        for number, name in enumerate(("cat", "dog", "frog")):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for i in range(4):
+                pixels = torch.randint(0, 255, (32, 32, 3), dtype=torch.uint8).numpy()
+                Image.fromarray(pixels).save(folder / f"{number}{i}.jpg")
+
+
+def sounds(root: Path) -> None:
+    for split in ("train", "test"):
+        for name in ("0", "1"):
+            (root / split / name).mkdir(parents=True)
+            for i in range(3):
+                with wave.open(str(root / split / name / f"{i}.wav"), "wb") as file:
+                    file.setnchannels(1), file.setsampwidth(2), file.setframerate(8000)
+                    file.writeframes(torch.randint(-9999, 9999, (4000,), dtype=torch.int16).numpy().tobytes())
+
+
+def translations(root: Path) -> None:
+    root.mkdir()
+    for split in ("train", "val", "test_2016_flickr"):
+        (root / f"{split}.en").write_text("a man\ntwo dogs run\n" * 4, encoding="utf8")
+        (root / f"{split}.de").write_text("ein Mann\nzwei Hunde rennen\n" * 4, encoding="utf8")
+
+
+DATA = {
+    "vit_cifar": images,
+    "vit_cifar_cpu": images,
+    "vit_cifar_finetune": images,
+    "fsdd": sounds,
+    "multi30k": translations,
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_it_trains_a_step(name, command, tmp_path):
+    words = ["--config", name]
+    if name in PARTIAL:
+        words = ["--config", name.rsplit("_", 1)[0], *words]
+    if name in DATA:
+        DATA[name](tmp_path / "data")
+        words.append(f"--data.init_args.root={tmp_path / 'data'}")
+    if name == "multi30k":
+        files = [str(tmp_path / "data" / f"train.{language}") for language in ("en", "de")]
+        assert command("train-tokenizer", *files, "--vocabulary=280", "--out=multi30k.json").code == 0
+    if name == "vit_cifar_finetune":
+        timm = pytest.importorskip("timm")
+        torch.save(timm.create_model("vit_tiny_patch16_224").state_dict(), "weights.pth")
+        words += ["--model.pretrained=weights.pth", "--data.batch_size=2", "--trainer.limit_val_batches=1"]
+    answer = command("fit", *words, *SHORT)
+    assert answer.code == 0, answer.err
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_its_head_says_what_it_is(name):
+    lines = shipped()[name].read_text(encoding="utf8").splitlines()
+    assert lines[0].startswith("# ") and len(lines[0]) < 160
+    assert any(line.startswith("# python -m zoo fit --config") for line in lines)
+    if name in RECIPES:
+        (measured,) = [line for line in lines if line.startswith("# measured: ")]
+        assert len(measured) > 20, f"{name} was never measured"
+
+
+def test_hyper_parameters_are_plain_json(command, tmp_path):
+    answer = command("fit", "--config", "digits", "--trainer.max_steps=1")
+    assert answer.code == 0, answer.err
+    (checkpoint,) = Path("runs").glob("digits-*/checkpoints/last.ckpt")
+    kept = torch.load(checkpoint, weights_only=True)["hyper_parameters"]
+    assert json.loads(json.dumps(kept)) == kept
