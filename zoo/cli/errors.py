@@ -34,6 +34,7 @@ NOISE = (
     r".*tensorboardX. has been removed",
     r".*does not have many workers which may be a bottleneck",
     r".*LeafSpec.* is deprecated",
+    r".*Total length of .* across ranks is zero",
     r".*Experiment logs directory .* exists and is not empty",
     r".*Checkpoint directory .* exists and is not empty",
     r".*It is recommended to use .self.log.*sync_dist=True",

@@ -9,7 +9,7 @@ from zoo.tokenizers.tokenizer import Embed
 
 
 class FeatureEmbed(Embed):
-    """Base: ``project`` (B, T, F) -> (B, T, D) is the subclass's; the vectors for hidden tokens and the start are here."""
+    """Base: ``project`` (B, T, F) -> (B, T, D) is the subclass's; vectors for hidden tokens and the start are kept."""
 
     def __init__(self, dim: int):
         super().__init__()

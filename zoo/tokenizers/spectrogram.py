@@ -60,7 +60,7 @@ class LogMel(Spectrogram):
 
 
 class WhisperLogMel(Spectrogram):
-    """Whisper's (Radford et al. 2022): log10 of Slaney-scaled mel power, at most 8 below the clip's peak, (x + 4) / 4."""
+    """Whisper's (Radford et al. 2022): log10 of Slaney-scaled mel power, at least the peak - 8, (x + 4) / 4."""
 
     def __init__(self, mels: int = 80):
         self.rate, self.mels = 16_000, mels
