@@ -1,8 +1,9 @@
 """Trivial baselines for the shipped configs, on their own tokens, masks and validation split: what training must beat.
 
 python benchmarks/baselines.py [CONFIG ...]     all configs with embedded data, if none is named
-Needs lightning-zoo[demo].  Nothing is trained and nothing is augmented; the loss is weighed exactly as the task weighs its
-val/loss, and texts are compared on the samples of val/bleu and its like: those of the first ``decode_batches`` batches.
+Needs lightning-zoo[demo].  Nothing is trained and nothing is augmented; the loss is weighed exactly as the task weighs
+its val/loss, and texts are compared on the samples of val/bleu and its like: those of the first ``decode_batches``
+batches.
 """
 
 # Shapes: B batch, T tokens, M training samples, N samples to answer, P pixels.
@@ -17,7 +18,6 @@ from collections.abc import Iterator
 import numpy as np
 import yaml
 from guesses import Guess, feature_guesses, sequence, text_guesses
-from jsonargparse import ArgumentError
 from loading import load
 from rich.console import Console
 from rich.table import Table
@@ -190,8 +190,8 @@ def main(names: list[str]) -> int:
             _, task, data = load([name])
             for measured, by, value in rows(task, data):
                 table.add_row(name, measured, by, f"{value:.4g}")
-        except (ValueError, OSError, ArgumentError) as error:
-            print(f"{name}: {str(error).splitlines()[0]}", file=sys.stderr)
+        except (ValueError, OSError) as error:
+            print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
             return 1
         table.add_section()
     Console().print(table)

@@ -114,7 +114,7 @@ def between_visible(value: Tensor, visible: Tensor, nearest: bool) -> Tensor:
 
 
 def gaussian(train: list[Tokens], ridge: float = 0.05) -> Callable[[Tensor, Tensor], Tensor]:
-    """The best linear guess from everything that is visible, for sequences of one length: (T, F) values, (T,) visible ->
+    """The best linear guess from all that is visible, for sequences of one length: (T, F) values, (T,) visible ->
     (T, F), the conditional mean of a normal distribution with the training's mean and covariance."""
     x = torch.cat([tokens.value for tokens in train]).flatten(1).double()  # (M, T F)
     mean, features = x.mean(0), train[0].value.size(2)
@@ -171,9 +171,10 @@ def feature_guesses(task, train: list[Batch]) -> Iterator[tuple[str, Guess]]:
     yield "previous token", earlier(1)
     if grid:
         yield "token above", earlier(grid[1])
+        yield "linear in all earlier tokens", conditional
     matrix, bias = linear(sequences)
     yield (
-        "least squares from the previous token",
+        "linear in the previous token",
         lambda batch, tokens, chosen: torch.cat(
             (positions(batch, tokens, chosen)[:, :1], tokens.value[:, :-1] @ matrix + bias), 1
         ),

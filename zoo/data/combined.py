@@ -10,7 +10,9 @@ from zoo.tokenizers import Batch
 
 
 class Combined(pl.LightningDataModule):
-    """A batch is a dictionary, name -> Batch; a member uses the tokenizers of the module's task of its name,
+    """Several data modules at once, for ``Multimodal``.
+
+    A batch is a dictionary, name -> Batch; a member uses the tokenizers of the module's task of its name,
     ``tasks[name]``.
 
     An epoch of training is one pass over the member with the most batches; the others go round again, in a new order.

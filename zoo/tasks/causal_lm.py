@@ -13,7 +13,8 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
 class CausalLM(Task):
-    """Radford et al. 2018 for text, Chen et al. 2020 (iGPT) for images, Chung et al. 2019 (APC) for audio.
+    """Predict the next token: Radford et al. 2018 (GPT) for text, Chen et al. 2020 (iGPT) for images, Chung et al. 2019
+    (APC) for audio.
 
     The first token of a sequence is given, each later one is predicted.  Raises ValueError for a backbone that sees
     the future.

@@ -17,7 +17,7 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
 class Classify(Task):
-    """Embed, backbone, pool, linear head; cross-entropy over ``classes``.
+    """Tell classes apart: embed, backbone, pool, linear head, cross-entropy.
 
     From the command line ``classes`` follows from the data.  ``pretrained`` names the weights to start
     from: "timm:NAME" or a file, see ``zoo.hub``.

@@ -14,8 +14,11 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
 class MaskedLM(Task):
-    """Devlin et al. 2018 for text, Xie et al. 2022 (SimMIM) for images; every chosen token is hidden entirely, without
-    BERT's 80/10/10 rule, which Wettig et al. 2023 found to bring nothing.  The head runs on hidden positions only."""
+    """Guess hidden tokens: Devlin et al. 2018 (BERT) for text, Xie et al. 2022 (SimMIM) for images.
+
+    Every chosen token is hidden entirely, not by BERT's 80/10/10 rule, which Wettig et al. 2023 found to bring nothing.
+    The head runs on hidden positions only.
+    """
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from zoo.tokenizers import Batch, Scores
 
 
 class Multimodal(Task):
-    """``tasks`` are built around the one ``backbone`` and trained together; the loss is the mean of theirs.
+    """Train several tasks around one ``backbone`` at once; the loss is the mean of theirs.
 
     A batch is a dictionary with a ``Batch`` for each task that has one left, as ``zoo.data.Combined`` yields it.
     A task's scores carry its name: "val/text/perplexity".

@@ -14,7 +14,7 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
 class Seq2Seq(Task):
-    """Vaswani et al. 2017 over any pair of modalities.
+    """Write one sequence from another, over any pair of modalities (Vaswani et al. 2017).
 
     ``target_tokenizer`` is the source's if not given; equal tokenizers share one embedding, and ``tie`` lets the head
     share the target's.  ``metrics`` compare greedily decoded texts with their references, on the first

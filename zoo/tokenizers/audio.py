@@ -43,8 +43,10 @@ class ConvFrames(FrameStem):
 
 
 class Frames(Tokenizer):
-    """A token is ``stack`` consecutive frames of a log-mel spectrogram; sound of any sample rate is resampled to the
-    spectrogram's.  Predictions are scored by their mean squared error on log-mel values.
+    """Sound as log-mel spectrogram frames, ``stack`` consecutive ones a token.
+
+    Sound of any sample rate is resampled to the spectrogram's.  Predictions are scored by their mean squared error on
+    log-mel values.
 
     ``stem`` embeds the tokens: a linear map if not given; ``ConvFrames`` merges neighbours on the way, which suits
     reading (``Classify``, the source of ``Seq2Seq``) but not predicting each token.

@@ -37,7 +37,7 @@ class ConvStem(Stem):
 
 
 class Patches(Tokenizer):
-    """``size`` x ``size`` pixels (or [height, width]) cut into ``patch`` x ``patch`` squares, row by row.
+    """Images as ``patch`` x ``patch`` squares, row by row; ``size`` is a number of pixels or [height, width].
 
     A token is the normalised pixels (x - ``mean``) / ``std`` of its square, in the order row, column, channel; pixels
     are in [0, 1] before.  Predictions are scored by their mean squared error on normalised pixels.

@@ -1,0 +1,44 @@
+"""What the README says works: its Python runs, its part drops into a config, its commands and files exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from zoo.cli.configs import shipped
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+TEXT = README.read_text(encoding="utf8")
+PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+YAML = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.mark.parametrize("number", [i for i, code in enumerate(PYTHON) if not code.startswith("# my_parts.py")])
+def test_its_python_runs(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(PYTHON[number], f"README.md, block {number}", "exec"), {"__name__": "readme"})
+
+
+def test_its_part_drops_into_a_config(command, tmp_path):
+    (part,) = [code for code in PYTHON if code.startswith("# my_parts.py")]
+    (tmp_path / "my_parts.py").write_text(part)
+    config = yaml.safe_load((tmp_path / "digits.yaml").read_text())
+    config["model"]["init_args"] |= yaml.safe_load(YAML[0])
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(config))
+    answer = command("fit", "--config", "own")
+    assert answer.code == 0, answer.err
+    (run,) = (tmp_path / "runs").glob("own-*")
+    assert "my_parts.Average" in (run / "config.yaml").read_text()
+
+
+def test_the_configs_that_it_names_are_shipped():
+    named = set(re.findall(r"--config ([\w/]+)", TEXT)) - {"NAME"}
+    assert named and named <= set(shipped())
+
+
+def test_the_tree_is_the_tree():
+    if not (README.parent / "zoo").is_dir():
+        pytest.skip("the tests run beside an installed wheel")
+    for path in re.findall(r"^(\w[\w/]*(?:\.py|/))  ", TEXT, re.MULTILINE):
+        assert (README.parent / path).exists(), path
