@@ -1,12 +1,13 @@
-"""Sound with class labels: touch tones, class folders, manifests, torchaudio's data sets."""
+"""Sound with class labels: touch tones, class folders, manifests, a data set of torchaudio."""
 
 from zoo.data.augment import Augment
 from zoo.data.field import Source
-from zoo.data.files import cache, class_folders, existing, manifests
+from zoo.data.files import class_folders, existing, manifests
 from zoo.data.labelled import from_manifests, labelled
 from zoo.data.module import DataModule
 from zoo.data.recording import Recordings
 from zoo.data.tones import KEYS, tones
+from zoo.data.torchaudio_sets import torchaudio_set
 from zoo.tokenizers import Tokenizer
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
@@ -18,7 +19,7 @@ class Audio(DataModule):
 
     ``root``: None for touch tones, one key a clip, 12 classes; "tones" for clips of 3 to 7 keys without labels; a
     folder of class folders, below train/, val/ and test/ or not; a JSONL manifest with ``audio`` (a path beside it)
-    and a label; or "SPEECHCOMMANDS", which torchaudio downloads.
+    and a label; or "SPEECHCOMMANDS" (35 words, one a clip), which torchaudio downloads into the cache.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class Audio(DataModule):
         if self.root == "tones":
             return labelled("tones", {split: (clips, None) for split, clips in tones().items()})
         if self.root == "SPEECHCOMMANDS":
-            return speech_commands()
+            files = torchaudio_set(self.root)
+            return labelled(self.root, {split: (Recordings(paths), names) for split, (paths, names) in files.items()})
         path = existing(self.root, "a folder of class folders, a JSONL manifest, or SPEECHCOMMANDS")
         if found := manifests(path):
             return from_manifests(found, "audio", self.label, Recordings)
@@ -50,21 +52,3 @@ class Audio(DataModule):
             raise ValueError(f"{path}: is neither a JSONL manifest nor a folder")
         splits = class_folders(path, SUFFIXES)
         return labelled(self.root, {split: (Recordings(files), names) for split, (files, names) in splits.items()})
-
-
-def speech_commands() -> Source:
-    """Google's Speech Commands through torchaudio: its lists are used, the files are read here."""
-    import torchaudio.datasets
-
-    folder, splits = cache() / "SPEECHCOMMANDS", {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, subset in {"train": "training", "val": "validation", "test": "testing"}.items():
-        try:
-            data = torchaudio.datasets.SPEECHCOMMANDS(str(folder), subset=subset, download=True)
-        except (OSError, RuntimeError) as error:
-            reason = str(error).split("\n")[0]
-            raise ValueError(f"SPEECHCOMMANDS: cannot be downloaded to {folder} ({reason})") from None
-        rows = [data.get_metadata(i) for i in range(len(data))]  # (path, rate, label, ...)
-        files = [folder / "SpeechCommands" / row[0] for row in rows]
-        splits[split] = Recordings(files), [row[2] for row in rows]
-    return labelled("SPEECHCOMMANDS", splits)

@@ -12,6 +12,7 @@ from zoo.data.module import DataModule
 from zoo.data.picture import Pictures
 from zoo.data.recording import Recordings
 from zoo.data.tones import tones, transcript
+from zoo.data.torchaudio_sets import TRANSCRIBED, torchaudio_set
 from zoo.tokenizers import Tokenizer
 
 Table = dict[str, dict[str, Field]]  # split -> name of a field -> its values
@@ -24,7 +25,9 @@ class Pairs(DataModule):
     "digits" (image, text: an image of a digit, its English word); "tones" (audio, text: a telephone dials, the keys);
     a folder of parallel text files, train.en and train.de with source="en" and target="de", beside val* and test* (the
     first by name of several); a JSONL manifest, where a field is text, or a path beside the manifest if its tokenizer
-    reads images or sound.
+    reads images or sound; or a data set that torchaudio downloads into the cache (audio, text): "LIBRISPEECH" (100
+    hours of books read by 251 voices, with dev-clean and test-clean), "LJSPEECH" (24 hours, one voice) or "YESNO" (6
+    minutes); the last two have no splits but those that ``val`` makes.
     """
 
     def __init__(
@@ -51,7 +54,11 @@ class Pairs(DataModule):
     def _table(self) -> Table:
         if self.root in EMBEDDED:
             return EMBEDDED[self.root]()
-        path = existing(self.root, "a folder of parallel files, a JSONL manifest, docstrings, digits or tones")
+        if self.root in TRANSCRIBED:
+            found = torchaudio_set(self.root)
+            return {split: {"audio": Recordings(files), "text": Texts(said)} for split, (files, said) in found.items()}
+        known = ", ".join(["docstrings", "digits", "tones", *TRANSCRIBED])
+        path = existing(self.root, f"a folder of parallel files, a JSONL manifest, or one of {known}")
         if found := manifests(path):
             rows = {file: records(file) for files in found.values() for file in files}
             names = self._names(str(path), list(rows[found["train"][0]][0]))
