@@ -21,6 +21,8 @@ class Described:
     ``describe`` reads the note back.  Only plain data is kept, never the arguments themselves.
     """
 
+    _arguments: dict[str, Any] | None
+
     def __new__(cls, *args: Any, **kwargs: Any):
         self = super().__new__(cls)
         try:

@@ -39,13 +39,13 @@ class BPE(Tokenizer):
         eos: str = "<eos>",
         mask: str = "<mask>",
     ):
-        content = content or (read(file) if file else bytes_only())
-        self.backend = Backend.from_str(content)
+        self.content = content or (read(file) if file else bytes_only())
+        self.backend = Backend.from_str(self.content)
         self.backend.no_padding()
         self.backend.no_truncation()
         self.backend.encode_special_tokens = True  # a document may speak of "<eos>" without ending there
         self.names = {"pad": pad, "bos": bos, "eos": eos, "mask": mask}
-        self._arguments = {"content": content, **self.names}
+        self._arguments = {"content": self.content, **self.names}
 
     @property
     def vocabulary(self) -> int:
@@ -111,7 +111,7 @@ class BPE(Tokenizer):
 
     def save(self, file: str) -> None:
         """Write a ``tokenizer.json``."""
-        Path(file).write_text(self._arguments["content"], encoding="utf8")
+        Path(file).write_text(self.content, encoding="utf8")
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int, progress: bool = False) -> "BPE":
