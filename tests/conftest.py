@@ -36,6 +36,12 @@ class Answer:
 
 
 @pytest.fixture(autouse=True)
+def seed() -> None:
+    """A test that fails must fail again."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests must not depend on what a network or an account says."""
     for name in ("WANDB_API_KEY", "ZOO_TRACEBACK", "ZOO_RUN_DIRECTORY"):

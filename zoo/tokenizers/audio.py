@@ -10,9 +10,8 @@ import torch.nn.functional as F
 import torchaudio.functional
 from torch import Tensor, nn
 
-from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed, squared_error
+from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer
 from zoo.tokenizers.spectrogram import LogMel, Spectrogram
-from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
 
 
 class Waveform(NamedTuple):
@@ -42,7 +41,7 @@ class ConvFrames(FrameStem):
         return None if padding is None else padding[:, :: self.stride]
 
 
-class Frames(Tokenizer):
+class Frames(FeatureTokenizer):
     """Sound as log-mel spectrogram frames, ``stack`` consecutive ones a token.
 
     Sound of any sample rate is resampled to the spectrogram's.  Predictions are scored by their mean squared error on
@@ -63,10 +62,7 @@ class Frames(Tokenizer):
         if stack < 1:
             raise ValueError(f"stack={stack} frames cannot make a token; 1 is the least")
         self.spectrogram, self.stack, self.stem = spectrogram, stack, stem
-
-    @property
-    def features(self) -> int:
-        return self.stack * self.spectrogram.mels
+        self.features = stack * spectrogram.mels
 
     def encode(self, raw: Waveform) -> Tensor:
         """(N,) samples -> (T, F); the last token is filled up with the last frame."""
@@ -91,15 +87,3 @@ class Frames(Tokenizer):
     def listen(self, value: Tensor) -> Waveform:
         """(T, F) -> sound, with guessed phases."""
         return Waveform(self.spectrogram.invert(self.decode(value)), self.spectrogram.rate)
-
-    def embed(self, dim: int) -> Embed:
-        return self.stem(dim, self) if self.stem else LinearEmbed(self.features, dim)
-
-    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
-        return nn.Linear(dim, self.features)
-
-    def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
-        return {"loss": squared_error(prediction, target)}
-
-    def choose(self, prediction: Tensor) -> Tensor:
-        return prediction

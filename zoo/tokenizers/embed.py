@@ -1,11 +1,13 @@
-"""Embeddings of feature vectors (patches, frames): what images and audio share."""
+"""Tokens that are feature vectors (patches, frames): what images and audio share."""
 
 # Shapes: B batch, T tokens, F features a token, D model width.
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from zoo.tokenizers.tokenizer import Embed
+from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
 
 
 class FeatureEmbed(Embed):
@@ -50,7 +52,26 @@ class LinearEmbed(FeatureEmbed):
         return self.projection(value)
 
 
-def squared_error(prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, F) twice -> the sum over tokens of the mean squared error of their features, and N."""
-    error = (prediction.float() - target.float()).square().mean(-1).sum()
-    return error, torch.tensor(len(target), device=error.device)
+class FeatureTokenizer(Tokenizer):
+    """Base of the tokenizers whose tokens are ``features`` numbers each.
+
+    Predictions are such numbers too, scored by their mean squared error.  ``stem`` builds the embedding as
+    ``stem(dim, tokenizer)``; None for a linear map.
+    """
+
+    features: int
+    stem: Callable[[int, "FeatureTokenizer"], Embed] | None = None
+
+    def embed(self, dim: int) -> Embed:
+        return self.stem(dim, self) if self.stem else LinearEmbed(self.features, dim)
+
+    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
+        return nn.Linear(dim, self.features)
+
+    def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
+        """ "loss": the squared error, averaged over a token's features."""
+        error = (prediction.float() - target.float()).square().mean(-1).sum()
+        return {"loss": (error, torch.tensor(len(target), device=error.device))}
+
+    def choose(self, prediction: Tensor) -> Tensor:
+        return prediction

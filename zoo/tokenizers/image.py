@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed, squared_error
-from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
+from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer
 
 
 class Stem(FeatureEmbed):
@@ -36,7 +35,7 @@ class ConvStem(Stem):
         return x.flatten(2).mT
 
 
-class Patches(Tokenizer):
+class Patches(FeatureTokenizer):
     """Images as ``patch`` x ``patch`` squares, row by row; ``size`` is a number of pixels or [height, width].
 
     A token is the normalised pixels (x - ``mean``) / ``std`` of its square, in the order row, column, channel; pixels
@@ -59,6 +58,7 @@ class Patches(Tokenizer):
         self.patch, self.channels, self.stem = patch, channels, stem
         if patch < 1 or self.height % patch or self.width % patch:
             raise ValueError(f"patch={patch} does not divide the image of {self.height} x {self.width} pixels")
+        self.features = patch * patch * channels
         self.length = (self.height // patch) * (self.width // patch)
         self.mean, self.std = _per_channel("mean", mean, channels), _per_channel("std", std, channels)
 
@@ -66,10 +66,6 @@ class Patches(Tokenizer):
     def grid(self) -> tuple[int, int]:
         """Patches down and across."""
         return self.height // self.patch, self.width // self.patch
-
-    @property
-    def features(self) -> int:
-        return self.patch * self.patch * self.channels
 
     def encode(self, raw: Tensor) -> Tensor:
         """(C, H, W) -> (T, F), or with a batch in front; uint8, or floats in [0, 1]."""
@@ -81,7 +77,7 @@ class Patches(Tokenizer):
                 + f"; Patches expects {self.channels} channels and {self.height} x {self.width} pixels"
             )
         x = raw.float() / 255 if raw.dtype == torch.uint8 else raw.float()
-        return self.patchify((x - self.mean) / self.std)
+        return self.patchify((x - self.mean.to(x.device)) / self.std.to(x.device))
 
     def patchify(self, x: Tensor) -> Tensor:
         """(..., C, H, W) -> (..., T, F)."""
@@ -101,18 +97,6 @@ class Patches(Tokenizer):
     def decode(self, value: Tensor) -> Tensor:
         """(T, F) -> (C, H, W), floats in [0, 1]."""
         return (self.unpatchify(value.float()) * self.std.to(value.device) + self.mean.to(value.device)).clamp(0, 1)
-
-    def embed(self, dim: int) -> Embed:
-        return self.stem(dim, self) if self.stem else LinearEmbed(self.features, dim)
-
-    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
-        return nn.Linear(dim, self.features)
-
-    def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
-        return {"loss": squared_error(prediction, target)}
-
-    def choose(self, prediction: Tensor) -> Tensor:
-        return prediction
 
 
 def _per_channel(name: str, value: Sequence[float] | float, channels: int) -> Tensor:
