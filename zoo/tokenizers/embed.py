@@ -60,7 +60,7 @@ class FeatureTokenizer(Tokenizer):
     """
 
     features: int
-    stem: Callable[[int, "FeatureTokenizer"], Embed] | None = None
+    stem: Callable[..., Embed] | None = None
 
     def embed(self, dim: int) -> Embed:
         return self.stem(dim, self) if self.stem else LinearEmbed(self.features, dim)
