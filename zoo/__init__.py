@@ -20,7 +20,7 @@ _PUBLIC = {
         padding_positions resize_grid segment_positions sinusoid sinusoid_2d
     """,
     "zoo.tokenizers": """
-        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames KaldiLogMel LinearEmbed LogMel
+        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames KaldiLogMel LinearEmbed LogMel MeanNormalised
         Patches Scores Spectrogram Stem TextEmbed Tokenizer Tokens Waveform WhisperLogMel
     """,
     "zoo.models": """

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from zoo.tokenizers import ConvFrames, Frames, KaldiLogMel, LogMel, Waveform, WhisperLogMel
+from zoo.tokenizers import ConvFrames, Frames, KaldiLogMel, LogMel, MeanNormalised, Waveform, WhisperLogMel
 
 
 def tone(hertz: float, seconds: float = 1.0, rate: int = 16_000) -> Waveform:
@@ -75,3 +75,13 @@ def test_errors_are_sentences():
         Frames().encode(Waveform(torch.zeros(100), 0))
     with pytest.raises(ValueError, match="stack=0"):
         Frames(stack=0)
+
+
+def test_mean_normalisation_takes_level_and_colour_away():
+    spectrogram = MeanNormalised(LogMel(floor=1e-12))
+    clip = torch.randn(16_000, generator=torch.Generator().manual_seed(0)) * torch.linspace(0.1, 1, 16_000)
+    frames = spectrogram(clip)
+    torch.testing.assert_close(frames.mean(0), torch.zeros(80), rtol=0, atol=1e-4)
+    assert float(frames.std()) == pytest.approx(1, abs=1e-3)
+    torch.testing.assert_close(spectrogram(clip * 0.3), frames, rtol=0, atol=1e-2)
+    assert not torch.allclose(LogMel()(clip * 0.3), LogMel()(clip), atol=0.1)

@@ -3,7 +3,7 @@
 from zoo.tokenizers.audio import ConvFrames, Frames, FrameStem, Waveform
 from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed
 from zoo.tokenizers.image import ConvStem, Patches, Stem
-from zoo.tokenizers.spectrogram import KaldiLogMel, LogMel, Spectrogram, WhisperLogMel
+from zoo.tokenizers.spectrogram import KaldiLogMel, LogMel, MeanNormalised, Spectrogram, WhisperLogMel
 from zoo.tokenizers.text import BPE, TextEmbed
 from zoo.tokenizers.tokenizer import Batch, Embed, Scores, Tokenizer, Tokens
 
@@ -19,6 +19,7 @@ __all__ = [
     "KaldiLogMel",
     "LinearEmbed",
     "LogMel",
+    "MeanNormalised",
     "Patches",
     "Scores",
     "Spectrogram",

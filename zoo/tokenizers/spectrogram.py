@@ -59,6 +59,19 @@ class LogMel(Spectrogram):
         )
 
 
+class MeanNormalised(Spectrogram):
+    """Another spectrogram, each band less its mean over the clip and all divided by their deviation (cepstral mean
+    normalisation, Atal 1974): what a voice, a microphone and a level do to a whole recording falls away."""
+
+    def __init__(self, spectrogram: Spectrogram = LogMel()):
+        self.spectrogram, self.rate, self.mels = spectrogram, spectrogram.rate, spectrogram.mels
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        frames = self.spectrogram(samples)
+        frames = frames - frames.mean(0)
+        return frames / frames.std().clamp(min=1e-3)
+
+
 class WhisperLogMel(Spectrogram):
     """Whisper's (Radford et al. 2022): log10 of Slaney-scaled mel power, at least the peak - 8, (x + 4) / 4."""
 
