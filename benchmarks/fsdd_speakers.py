@@ -1,9 +1,9 @@
 """Leave one speaker out: spoken digits by a voice that training never heard, for each speaker in turn.
 
-    python benchmarks/fsdd_speakers.py ROOT [--config fsdd] [--trainer.max_epochs=10 ...]
+    python benchmarks/fsdd_speakers.py ROOT [--config fsdd fsdd_unheard] [--trainer.max_epochs=10 ...]
 
 ROOT holds the Free Spoken Digit Dataset as {train,test}/<digit>/<speaker>_<index>.wav.  For each speaker two manifests
-are made in a temporary place, the config is trained on the other speakers and tested on that one.  Other flags go to
+are made in a temporary place, the configs are trained on the other speakers and tested on that one.  Other flags go to
 ``python -m zoo fit``.
 """
 
@@ -29,14 +29,15 @@ def zoo(folder: Path, *words: str) -> None:
     subprocess.run([sys.executable, "-m", "zoo", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def held_out(files: list[Path], speaker: str, config: str, flags: list[str]) -> float:
+def held_out(files: list[Path], speaker: str, configs: list[str], flags: list[str]) -> float:
     """Accuracy on one speaker of a model trained on all others."""
     with tempfile.TemporaryDirectory() as name:
         folder, own = Path(name), f"{speaker}_"
         manifest(folder / "train.jsonl", [file for file in files if not file.name.startswith(own)])
         manifest(folder / "test.jsonl", [file for file in files if file.name.startswith(own)])
         quiet = "--trainer.enable_progress_bar=false"
-        zoo(folder, "fit", "--config", config, f"--data.init_args.root={folder}", quiet, *flags)
+        named = [word for config in configs for word in ("--config", config)]
+        zoo(folder, "fit", *named, f"--data.init_args.root={folder}", quiet, *flags)
         (run,) = (folder / "runs").iterdir()
         last = run / "checkpoints" / "last.ckpt"
         zoo(folder, "test", "--config", str(run / "config.yaml"), f"--ckpt_path={last}")
@@ -48,7 +49,7 @@ def held_out(files: list[Path], speaker: str, config: str, flags: list[str]) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", type=Path)
-    parser.add_argument("--config", default="fsdd")
+    parser.add_argument("--config", nargs="+", default=["fsdd", "fsdd_unheard"])
     options, flags = parser.parse_known_args()
     files = sorted(options.root.glob("*/*/*.wav"))
     if not files:

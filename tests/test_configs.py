@@ -11,7 +11,7 @@ from PIL import Image
 from zoo.cli.configs import shipped
 
 RECIPES = {name: path for name, path in shipped().items() if "/" not in name}
-PARTIAL = {"vit_cifar_cpu"}  # composed with the config whose name it begins with
+PARTIAL = {"vit_cifar_cpu", "fsdd_unheard"}  # composed with the config whose name it begins with
 SHORT = ["--trainer.fast_dev_run=1", "--trainer.enable_progress_bar=false", "--trainer.accelerator=cpu"]
 
 
@@ -47,6 +47,7 @@ DATA = {
     "vit_cifar_cpu": images,
     "vit_cifar_finetune": images,
     "fsdd": sounds,
+    "fsdd_unheard": sounds,
     "multi30k": translations,
 }
 
