@@ -29,6 +29,10 @@ class Residual(nn.Module):
         super().__init__()
         self.norm, self.fn = norm(dim), fn
         self.drop, self.drop_path = nn.Dropout(dropout), drop_path
+        self.furnish(dim, norm)
+
+    def furnish(self, dim: int, norm: Callable[[int], Norm]) -> None:
+        """Whatever a formula needs besides its norm and body."""
 
     def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
         raise NotImplementedError
@@ -59,15 +63,7 @@ class PostNorm(Residual):
 class Sandwich(Residual):
     """x + norm_out(f(norm(x))): CogView (Ding et al. 2021), Gemma 2."""
 
-    def __init__(
-        self,
-        dim: int,
-        fn: Part,
-        norm: Callable[[int], Norm] = LayerNorm,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ):
-        super().__init__(dim, fn, norm, dropout, drop_path)
+    def furnish(self, dim: int, norm: Callable[[int], Norm]) -> None:
         self.norm_out = norm(dim)
 
     def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
@@ -77,15 +73,7 @@ class Sandwich(Residual):
 class Gated(Residual):
     """x + tanh(gate) * f(norm(x)), the gate zero at first: Flamingo (Alayrac et al. 2022)."""
 
-    def __init__(
-        self,
-        dim: int,
-        fn: Part,
-        norm: Callable[[int], Norm] = LayerNorm,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ):
-        super().__init__(dim, fn, norm, dropout, drop_path)
+    def furnish(self, dim: int, norm: Callable[[int], Norm]) -> None:
         self.gate = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
