@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zoo.nn import Backbone, Cache
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task, require_causal
+from zoo.tasks.task import Task, require_causal, require_each_token
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
@@ -32,11 +32,7 @@ class CausalLM(Task):
         require_causal(backbone, "CausalLM")
         self.tokenizer = tokenizer
         self.embed = tokenizer.embed(backbone.dim)
-        if self.embed.stride != 1:
-            raise ValueError(
-                f"{type(self.embed).__name__} merges {self.embed.stride} frames into one token, and CausalLM predicts "
-                f"each; use Frames(stack={self.embed.stride})"
-            )
+        require_each_token(self.embed, "CausalLM")
         self.backbone = backbone
         self.head = tokenizer.head(backbone.dim, self.embed if tie else None)
         for part in (self.embed, self.head):

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoo.nn import Cache, EncoderDecoder
 from zoo.tasks.metrics import TextMetric
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task, require_causal
+from zoo.tasks.task import Task, require_causal, require_each_token
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
@@ -42,10 +42,7 @@ class Seq2Seq(Task):
         self.embed = tokenizer.embed(backbone.dim)
         shared = self.target_tokenizer == tokenizer
         self.target_embed = self.embed if shared else self.target_tokenizer.embed(backbone.dim)
-        if self.target_embed.stride != 1:
-            raise ValueError(
-                f"{type(self.target_embed).__name__} merges frames, and Seq2Seq writes each; use Frames(stack=...)"
-            )
+        require_each_token(self.target_embed, "Seq2Seq")
         self.target_embed.add_start()
         self.backbone = backbone
         self.head = self.target_tokenizer.head(backbone.dim, self.target_embed if tie else None)

@@ -14,7 +14,7 @@ from zoo.nn import Attention, Block
 from zoo.tasks.metrics import Meter
 from zoo.tasks.optimizer import decay_groups, fuse
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tokenizers import Batch, Scores, Tokenizer
+from zoo.tokenizers import Batch, Embed, Scores, Tokenizer
 
 
 class Task(Described, pl.LightningModule):
@@ -132,3 +132,12 @@ def require_causal(backbone: nn.Module, task: str) -> None:
                 f"{task} predicts the next token, but layer {name} sees the future through its mask {part.mask}; "
                 "use a decoder such as GPT2 or LLaMA, or mask: Causal"
             )
+
+
+def require_each_token(embed: Embed, task: str) -> None:
+    """Raise ValueError where an embedding merges tokens that the task predicts one by one."""
+    if embed.stride != 1:
+        raise ValueError(
+            f"{type(embed).__name__} merges {embed.stride} frames into one token, and {task} predicts each; "
+            f"use Frames(stack={embed.stride})"
+        )
