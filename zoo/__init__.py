@@ -13,21 +13,24 @@ __version__ = "0.1.0"
 # Stated rather than collected, since collecting would import torch; tests/test_layout.py compares it with the truth.
 _PUBLIC = {
     "zoo.nn": """
-        ALiBi AdaNorm Attention Backbone Block Buckets Cache Causal ClassToken Context EncoderDecoder
-        FeedForward First FrequencyScaling Full GLU Gated Global Init Last LayerNorm Learned Learned2d
-        LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm Norm Parallel Part Pool Position PostNorm
-        PreNorm Prefix RMSNorm Residual Rotary Sandwich Sinusoidal Sinusoidal2d Window attend
+        ALiBi Activation AdaNorm Attention Backbone Block Buckets Cache Causal ClassToken Context EncoderDecoder
+        FeedForward First FrequencyScaling Full GLU Gated Global Head HeadFactory Init Last LayerNorm Learned Learned2d
+        LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm Norm Parallel Part Pool Pooler Position PostNorm
+        PreNorm Prefix Project RMSNorm Residual Rotary Sandwich Sinusoidal Sinusoidal2d Transform Window attend
         padding_positions resize_grid segment_positions sinusoid sinusoid_2d
     """,
     "zoo.tokenizers": """
-        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames KaldiLogMel LinearEmbed LogMel MeanNormalised
-        Patches Scores Spectrogram Stem TextEmbed Tokenizer Tokens Waveform WhisperLogMel
+        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames Ids KaldiLogMel LinearEmbed LogMel MeanNormalised
+        Patches Scores Spectrogram Stem Subword TextEmbed TextTokenizer Tokenizer Tokens Waveform WhisperLogMel
     """,
     "zoo.models": """
         BART BERT GPT2 LLaMA T5 T5Gated Transformer ViT Whisper
     """,
+    "zoo.hub": """
+        anatomy differences load load_backbone load_tokenizer new new_backbone save
+    """,
     "zoo.tasks": """
-        BLEU CER CausalLM ChrF Classify Constant ExactMatch InverseSquareRoot MaskedLM Masking Multimodal
+        BLEU CER CausalLM ChrF Classify Constant Contrastive ExactMatch InverseSquareRoot MaskedLM Masking Multimodal
         RandomMasking Schedule Seq2Seq SpanMasking Task TextMetric Trapezoid WER WarmupCosine WarmupLinear
     """,
     "zoo.data": """

@@ -117,19 +117,29 @@ class Table:
     """All the rules of a family.  A pair of strings is a ``Same``; where several rules fit, the longest path wins.
 
     ``tied`` lists pairs of ours (copy, original) whose copy their files may omit, ``drop`` the paths of theirs that are
-    no weights.  Every method raises ValueError that names the tensor without a rule, or the one with a wrong shape.
+    no weights.  ``alias`` lists pairs of theirs (other, name) that are one tensor while the copies are tied; ``other``
+    is the one in use, where both are there.  Every method raises ValueError that names the tensor without a rule, or the one with a wrong shape.
     """
 
-    def __init__(self, *rules: Rule | tuple[str, str], drop: Iterable[str] = (), tied: Iterable[tuple[str, str]] = ()):
+    def __init__(
+        self,
+        *rules: Rule | tuple[str, str],
+        drop: Iterable[str] = (),
+        tied: Iterable[tuple[str, str]] = (),
+        alias: Iterable[tuple[str, str]] = (),
+    ):
         self.rules = [Same(*rule) if isinstance(rule, tuple) else rule for rule in rules]
         self.drop = [pattern(path) for path in drop]
-        self.tied = list(tied)
+        self.tied, self.alias = list(tied), list(alias)
         self._theirs = longest_first((rule.theirs, rule) for rule in self.rules)
         self._ours = longest_first((path, rule) for rule in self.rules for path in rule.targets)
 
     def load(self, theirs: State) -> State:
         """Their state dict -> ours."""
         state: State = {}
+        for other, name in self.alias:
+            if other in theirs:
+                theirs = {key: value for key, value in theirs.items() if key != other} | {name: theirs[other]}
         for name, value in theirs.items():
             if any(path.fullmatch(name) for path in self.drop):
                 continue
@@ -158,7 +168,15 @@ class Table:
             target = ending(rule.theirs)
             if target not in state:
                 state[target] = _named(target, rule.save, [ours[part] for part in parts])
+        if len(tied) < len(self.tied):
+            state |= {other: state[name].clone() for other, name in self.alias if name in state}
         return state
+
+    def knows(self, name: str) -> bool:
+        """Is their tensor ``name`` in the table, to be kept or dropped?"""
+        if any(name == other for other, _ in self.alias):
+            return True
+        return any(path.fullmatch(name) for path in [*self.drop, *(path for path, _ in self._theirs)])
 
     def published(self, name: str) -> str | None:
         """What their files call our tensor ``name``, or None where no rule speaks of it."""

@@ -6,11 +6,12 @@ from zoo.nn.backbone import Backbone, EncoderDecoder, padding_positions, segment
 from zoo.nn.block import Block, Parallel
 from zoo.nn.cache import Cache
 from zoo.nn.context import Context, FeedForward, Mixer, Part
-from zoo.nn.ffn import GLU, MLP
+from zoo.nn.ffn import GLU, MLP, Activation
+from zoo.nn.head import Head, HeadFactory, Project, Transform
 from zoo.nn.init import Init
 from zoo.nn.mask import Causal, Full, Global, Mask, Prefix, Window
 from zoo.nn.norm import LayerNorm, NoNorm, Norm, RMSNorm
-from zoo.nn.pool import ClassToken, First, Last, Mean, Pool
+from zoo.nn.pool import ClassToken, First, Last, Mean, Pool, Pooler
 from zoo.nn.position import (
     ALiBi,
     Buckets,

@@ -21,8 +21,9 @@ class Init(Described):
     def __init__(self, std: float | None = 0.02):
         self.std = std
 
-    def __call__(self, module: nn.Module, depth: int = 0) -> None:
-        """Initialise ``module`` and all below it; ``depth`` is the number of blocks of the backbone, if it is one."""
+    def __call__(self, module: nn.Module, depth: int = 0, name: str = "backbone") -> None:
+        """Initialise ``module``, which is called ``name`` in its task, and all below it; ``depth`` is the number of
+        blocks of the backbone, if it is one."""
         for part in module.modules():
             self._own(part)
         if depth:

@@ -5,6 +5,8 @@
 import torch
 from torch import Tensor, nn
 
+from zoo.nn.ffn import Activation, activation
+
 
 class Pool(nn.Module):
     """What a ``pool`` slot takes: may put tokens of its own in front, and reads (B, T, D) into (B, D)."""
@@ -36,6 +38,17 @@ class First(Pool):
 
     def forward(self, x: Tensor, padding: Tensor | None) -> Tensor:
         return x[:, 0]
+
+
+class Pooler(Pool):
+    """act(W x_0 + b) of the first token: BERT (tanh), RoBERTa's and DeBERTa's (gelu) classifiers."""
+
+    def __init__(self, dim: int, act: Activation = "tanh"):
+        super().__init__(dim)
+        self.dense, self.act = nn.Linear(dim, dim), activation(act)
+
+    def forward(self, x: Tensor, padding: Tensor | None) -> Tensor:
+        return self.act(self.dense(x[:, 0]))
 
 
 class Last(Pool):

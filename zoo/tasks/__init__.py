@@ -2,6 +2,7 @@
 
 from zoo.tasks.causal_lm import CausalLM
 from zoo.tasks.classify import Classify
+from zoo.tasks.contrastive import Contrastive
 from zoo.tasks.masked_lm import MaskedLM
 from zoo.tasks.masking import Masking, RandomMasking, SpanMasking
 from zoo.tasks.metrics import BLEU, CER, WER, ChrF, ExactMatch, TextMetric
@@ -18,6 +19,7 @@ __all__ = [
     "ChrF",
     "Classify",
     "Constant",
+    "Contrastive",
     "ExactMatch",
     "InverseSquareRoot",
     "MaskedLM",

@@ -6,7 +6,7 @@ import torch
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
-from zoo.nn import Backbone, Cache
+from zoo.nn import Backbone, Cache, HeadFactory
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.task import Task, require_causal, require_each_token
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
@@ -25,6 +25,7 @@ class CausalLM(Task):
         backbone: Backbone,
         tokenizer: Tokenizer,
         tie: bool = True,
+        head: HeadFactory | None = None,
         optimizer: OptimizerCallable = torch.optim.AdamW,
         schedule: Schedule = WarmupCosine(),
     ):
@@ -34,9 +35,8 @@ class CausalLM(Task):
         self.embed = tokenizer.embed(backbone.dim)
         require_each_token(self.embed, "CausalLM")
         self.backbone = backbone
-        self.head = tokenizer.head(backbone.dim, self.embed if tie else None)
-        for part in (self.embed, self.head):
-            backbone.init(part)
+        self.head = tokenizer.head(backbone.dim, self.embed if tie else None, head)
+        self.begin(backbone, "embed", "head")
 
     def forward(self, tokens: Tokens, cache: Cache | None = None) -> Tensor:
         """Tokens -> (B, T, D) states, each having seen the tokens up to its own.  Padding on the right needs no mask:

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
-from zoo.hub import load_weights
-from zoo.nn import Backbone, Mean, Pool
+from zoo.nn import Backbone, HeadFactory, Mean, Pool, Project
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.task import Task
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
@@ -19,8 +18,8 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 class Classify(Task):
     """Tell classes apart: embed, backbone, pool, linear head, cross-entropy.
 
-    From the command line ``classes`` follows from the data.  ``pretrained`` names the weights to start
-    from: "timm:NAME" or a file, see ``zoo.hub``.
+    From the command line ``classes`` follows from the data.  ``labels`` are their names, where a published checkpoint
+    tells them.
     """
 
     monitor = ("val/accuracy", "max")
@@ -30,28 +29,26 @@ class Classify(Task):
         backbone: Backbone,
         tokenizer: Tokenizer,
         classes: int,
+        labels: list[str] | None = None,
         pool: Callable[[int], Pool] = Mean,
+        head: HeadFactory = Project,
         dropout: float = 0.0,
         label_smoothing: float = 0.0,
-        pretrained: str | None = None,
         optimizer: OptimizerCallable = torch.optim.AdamW,
         schedule: Schedule = WarmupCosine(),
     ):
         super().__init__(optimizer, schedule)
         if classes < 2:
             raise ValueError(f"classes={classes}: there is nothing to tell apart; the data needs labels of two kinds")
-        self.tokenizer, self.classes = tokenizer, classes
-        self.label_smoothing, self.pretrained = label_smoothing, pretrained
+        if labels is not None and len(labels) != classes:
+            raise ValueError(f"labels={labels} names {len(labels)} classes and there are {classes}")
+        self.tokenizer, self.classes, self.labels = tokenizer, classes, labels
+        self.label_smoothing = label_smoothing
         self.embed = tokenizer.embed(backbone.dim)
         self.pool = pool(backbone.dim)
         self.backbone = backbone
-        self.drop, self.head = nn.Dropout(dropout), nn.Linear(backbone.dim, classes)
-        for part in (self.embed, self.pool, self.head):
-            backbone.init(part)
-
-    def setup(self, stage: str) -> None:
-        if stage == "fit" and self.pretrained and not self.trainer.ckpt_path:
-            load_weights(self, self.pretrained)
+        self.drop, self.head = nn.Dropout(dropout), head(backbone.dim, classes, None)
+        self.begin(backbone, "embed", "pool", "head")
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Tokens -> (B, C) logits."""
@@ -59,7 +56,7 @@ class Classify(Task):
 
     def features(self, tokens: Tokens) -> Tensor:
         """Tokens -> (B, D), what the head reads."""
-        x, padding = self.pool.extend(self.embed(tokens.value), self.embed.padding(tokens.padding))
+        x, padding = self.pool.extend(self.embed(tokens.value, types=tokens.types), self.embed.padding(tokens.padding))
         return self.pool(self.backbone(x, padding=padding), padding)
 
     def step(self, batch: Batch, training: bool) -> Scores:

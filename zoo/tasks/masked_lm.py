@@ -6,7 +6,7 @@ import torch
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
-from zoo.nn import Backbone
+from zoo.nn import Backbone, HeadFactory
 from zoo.tasks.masking import Masking, RandomMasking, fresh_keys
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.task import Task
@@ -26,6 +26,7 @@ class MaskedLM(Task):
         tokenizer: Tokenizer,
         masking: Masking = RandomMasking(),
         tie: bool = True,
+        head: HeadFactory | None = None,
         optimizer: OptimizerCallable = torch.optim.AdamW,
         schedule: Schedule = WarmupCosine(),
     ):
@@ -34,13 +35,12 @@ class MaskedLM(Task):
         self.embed = tokenizer.embed(backbone.dim)
         self.embed.add_mask()
         self.backbone = backbone
-        self.head = tokenizer.head(backbone.dim, self.embed if tie else None)
-        for part in (self.embed, self.head):
-            backbone.init(part)
+        self.head = tokenizer.head(backbone.dim, self.embed if tie else None, head)
+        self.begin(backbone, "embed", "head")
 
     def forward(self, tokens: Tokens, hidden: Tensor | None = None) -> Tensor:
         """Tokens, with those where ``hidden`` (B, T) is True made invisible -> (B, T, D) states."""
-        return self.backbone(self.embed(tokens.value, hidden), padding=tokens.padding)
+        return self.backbone(self.embed(tokens.value, hidden, tokens.types), padding=tokens.padding)
 
     def hide(self, batch: Batch) -> Tensor:
         """(B, T) True where this batch's tokens are to be guessed."""

@@ -6,7 +6,7 @@ import torch
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
-from zoo.nn import Cache, EncoderDecoder
+from zoo.nn import Cache, EncoderDecoder, HeadFactory
 from zoo.tasks.metrics import TextMetric
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.task import Task, require_causal, require_each_token
@@ -27,6 +27,7 @@ class Seq2Seq(Task):
         tokenizer: Tokenizer,
         target_tokenizer: Tokenizer | None = None,
         tie: bool = True,
+        head: HeadFactory | None = None,
         label_smoothing: float = 0.0,
         metrics: list[TextMetric] | None = None,
         decode_batches: int = 8,
@@ -45,9 +46,8 @@ class Seq2Seq(Task):
         require_each_token(self.target_embed, "Seq2Seq")
         self.target_embed.add_start()
         self.backbone = backbone
-        self.head = self.target_tokenizer.head(backbone.dim, self.target_embed if tie else None)
-        for part in (self.embed, self.target_embed, self.head):
-            backbone.init(part)
+        self.head = self.target_tokenizer.head(backbone.dim, self.target_embed if tie else None, head)
+        self.begin(backbone, "embed", *([] if shared else ["target_embed"]), "head")
 
     def encode(self, source: Tokens) -> tuple[Tensor, Tensor | None]:
         """The memory (B, M, D) that the decoder reads, and its padding."""

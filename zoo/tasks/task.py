@@ -36,6 +36,11 @@ class Task(Described, pl.LightningModule):
             loader = {"_class_path": path(type(self)), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
             self.save_hyperparameters({**self._arguments, **loader}, logger=False)
 
+    def begin(self, backbone: nn.Module, *parts: str) -> None:
+        """Give the task's own parts their first values, by the rule of its backbone: random, or a checkpoint's."""
+        for name in parts:
+            backbone.init(getattr(self, name), name=name)
+
     def step(self, batch: Batch, training: bool) -> Scores:
         """The scores of a batch as sums and weights; the quotient of "loss" is what training makes small."""
         raise NotImplementedError
@@ -45,6 +50,10 @@ class Task(Described, pl.LightningModule):
         return {}
 
     # ---- training
+
+    def setup(self, stage: str) -> None:
+        if stage == "fit" and not self.training:  # a loaded checkpoint is handed over in evaluation mode
+            self.train()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         scores = self.step(batch, training=True)

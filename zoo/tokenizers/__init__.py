@@ -1,10 +1,12 @@
 """Raw data to tokens and back, and what predicting a token means."""
 
 from zoo.tokenizers.audio import ConvFrames, Frames, FrameStem, Waveform
+from zoo.tokenizers.bpe import BPE
 from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed
 from zoo.tokenizers.image import ConvStem, Patches, Stem
 from zoo.tokenizers.spectrogram import KaldiLogMel, LogMel, MeanNormalised, Spectrogram, WhisperLogMel
-from zoo.tokenizers.text import BPE, TextEmbed
+from zoo.tokenizers.subword import Subword
+from zoo.tokenizers.text import Ids, TextEmbed, TextTokenizer
 from zoo.tokenizers.tokenizer import Batch, Embed, Scores, Tokenizer, Tokens
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "FrameStem",
     "Frames",
     "KaldiLogMel",
+    "Ids",
     "LinearEmbed",
     "LogMel",
     "MeanNormalised",
@@ -24,7 +27,9 @@ __all__ = [
     "Scores",
     "Spectrogram",
     "Stem",
+    "Subword",
     "TextEmbed",
+    "TextTokenizer",
     "Tokenizer",
     "Tokens",
     "Waveform",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from zoo.nn import HeadFactory, Project
 from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
 
 
@@ -26,7 +27,7 @@ class FeatureEmbed(Embed):
     def project(self, value: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None) -> Tensor:
+    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         if hidden is None:
             return self.project(value)
         if self.stride != 1:
@@ -44,9 +45,9 @@ class FeatureEmbed(Embed):
 class LinearEmbed(FeatureEmbed):
     """One linear map of each token's features: for patches, the same as a convolution whose stride is its size."""
 
-    def __init__(self, features: int, dim: int):
+    def __init__(self, dim: int, features: int, bias: bool = True):
         super().__init__(dim)
-        self.projection = nn.Linear(features, dim)
+        self.projection = nn.Linear(features, dim, bias=bias)
 
     def project(self, value: Tensor) -> Tensor:
         return self.projection(value)
@@ -63,10 +64,10 @@ class FeatureTokenizer(Tokenizer):
     stem: Callable[..., Embed] | None = None
 
     def embed(self, dim: int) -> Embed:
-        return self.stem(dim, self) if self.stem else LinearEmbed(self.features, dim)
+        return self.stem(dim, self) if self.stem else LinearEmbed(dim, self.features)
 
-    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
-        return nn.Linear(dim, self.features)
+    def head(self, dim: int, tied: Embed | None = None, make: HeadFactory | None = None) -> nn.Module:
+        return (make or Project)(dim, self.features, None)
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
         """ "loss": the squared error, averaged over a token's features."""

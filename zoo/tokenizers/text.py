@@ -1,94 +1,64 @@
-"""Text as byte-level BPE tokens (Sennrich et al. 2016; bytes: Radford et al. 2019), on the tokenizers library."""
+"""Text as token ids: what all vocabularies share."""
 
 # Shapes: B batch, T tokens, V vocabulary, D model width, N tokens taken from anywhere in a batch.
 
-import json
 import math
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 
+from zoo.nn import HeadFactory, Project
 from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
 
-SPECIAL = ("<pad>", "<bos>", "<eos>", "<mask>")
-SHIPPED = Path(__file__).parent / "files"
 
+class TextTokenizer(Tokenizer):
+    """Base of the tokenizers whose tokens are ids below ``vocabulary``.
 
-class BPE(Tokenizer):
-    """Byte-level BPE: any text, in any language, comes back exactly.
-
-    ``file`` is a ``tokenizer.json`` of the tokenizers library, or the name of a shipped one ("docs-2048"); without one,
-    every byte is a token.  ``content`` is such a file's text, which is how a checkpoint carries its tokenizer.
-    ``pad``, ``bos``, ``eos`` and ``mask`` name the special tokens; a sequence ends in ``eos``.
-    Predictions are scored by cross-entropy.  Raises ValueError where the file is not a tokenizer.
+    Predictions are scored by cross-entropy.  ``stem`` builds the embedding as ``stem(dim, tokenizer)``; None for one
+    trained vector a token.
     """
 
     modality = "text"
+    vocabulary: int
+    stem: Callable[..., Embed] | None = None
 
-    def __init__(
-        self,
-        file: str | None = None,
-        content: str | None = None,
-        pad: str = "<pad>",
-        bos: str = "<bos>",
-        eos: str = "<eos>",
-        mask: str = "<mask>",
-    ):
-        self.content = content or (read(file) if file else bytes_only())
-        self.backend = Backend.from_str(self.content)
-        self.backend.no_padding()
-        self.backend.no_truncation()
-        self.backend.encode_special_tokens = True  # a document may speak of "<eos>" without ending there
-        self.names = {"pad": pad, "bos": bos, "eos": eos, "mask": mask}
-        self._arguments = {"content": self.content, **self.names}
-
-    @property
-    def vocabulary(self) -> int:
-        return self.backend.get_vocab_size()
+    def find(self, role: str) -> int | None:
+        """The id of the "pad", "bos", "eos" or "mask" token, or None where there is none."""
+        raise NotImplementedError
 
     def special(self, role: str) -> int:
-        """The id of the "pad", "bos", "eos" or "mask" token."""
-        index = self.backend.token_to_id(self.names[role])
+        """The same, with a ValueError where there is none."""
+        index = self.find(role)
         if index is None:
-            raise ValueError(f"the vocabulary has no {role} token {self.names[role]!r}; give BPE({role}=...) its name")
+            raise ValueError(f"the vocabulary has no {role} token; give {type(self).__name__}({role}=...) its name")
         return index
-
-    def encode(self, raw: str) -> Tensor:
-        return torch.tensor([*self.backend.encode(raw, add_special_tokens=False).ids, self.special("eos")])
 
     def prompt(self, raw: str) -> Tensor:
         """The ids of a text that is to be continued: without the end of the sequence."""
-        return self.encode(raw)[:-1]
+        return self.encode(raw)
 
     @property
     def filler(self) -> int:
-        return self.special("pad")
-
-    def decode(self, value: Tensor) -> str:
-        special = {self.backend.token_to_id(name) for name in self.names.values()}
-        return self.backend.decode([i for i in value.tolist() if i not in special], skip_special_tokens=False)
+        return self.find("pad") or 0
 
     def embed(self, dim: int) -> Embed:
-        return TextEmbed(dim, self)
+        return (self.stem or TextEmbed)(dim, self)
 
-    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
-        head = nn.Linear(dim, self.vocabulary, bias=False)
-        if isinstance(tied, TextEmbed):
-            head.weight = tied.table.weight
-        return head
+    def head(self, dim: int, tied: Embed | None = None, make: HeadFactory | None = None) -> nn.Module:
+        make = make or partial(Project, bias=False)
+        return make(dim, self.vocabulary, None if tied is None else tied.vectors())
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
-        """ "loss" in nats a token, "accuracy", and without smoothing "bits_per_byte"."""
+        """ "loss" in nats a token, "accuracy", and without smoothing "bits_per_byte" where bytes can be counted."""
         loss = F.cross_entropy(prediction.float(), target, label_smoothing=smoothing, reduction="sum")
         count = torch.tensor(len(target), device=loss.device)
         scores = {"loss": (loss, count), "accuracy": ((prediction.argmax(-1) == target).sum(), count)}
-        if smoothing == 0:
-            scores["bits_per_byte"] = (loss.detach() / math.log(2), self.sizes(target.device)[target].sum())
+        sizes = self.sizes(target.device)
+        if smoothing == 0 and sizes is not None:
+            scores["bits_per_byte"] = (loss.detach() / math.log(2), sizes[target].sum())
         return scores
 
     def derive(self, means: dict[str, float]) -> dict[str, float]:
@@ -98,97 +68,61 @@ class BPE(Tokenizer):
         return prediction.argmax(-1)
 
     def ended(self, value: Tensor) -> Tensor:
-        return value == self.special("eos")
+        end = self.find("eos")
+        return torch.zeros_like(value, dtype=torch.bool) if end is None else value == end
 
-    def sizes(self, device: torch.device) -> Tensor:
-        """(V,) bytes that each token stands for; special tokens stand for none."""
-        cache = self.__dict__.setdefault("_sizes", {})
-        if device not in cache:
-            names = set(self.names.values())
-            tokens = (self.backend.id_to_token(i) or "" for i in range(self.vocabulary))
-            cache[device] = torch.tensor([0 if t in names else len(t) for t in tokens], device=device)
-        return cache[device]
-
-    def save(self, file: str) -> None:
-        """Write a ``tokenizer.json``."""
-        Path(file).write_text(self.content, encoding="utf8")
-
-    @classmethod
-    def train(cls, texts: Iterable[str], vocabulary: int, progress: bool = False) -> "BPE":
-        """A new vocabulary of that size from ``texts``.  Raises ValueError below 256 bytes and the special tokens."""
-        if vocabulary < 256 + len(SPECIAL):
-            raise ValueError(
-                f"vocabulary={vocabulary} is too small for the 256 bytes and {len(SPECIAL)} special tokens"
-            )
-        backend = Backend(models.BPE())
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        backend.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary,
-            special_tokens=list(SPECIAL),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=progress,
-        )
-        backend.train_from_iterator(texts, trainer)
-        return cls(content=backend.to_str())
-
-    @classmethod
-    def train_files(cls, files: Sequence[str], vocabulary: int, out: str) -> "BPE":
-        """Train on text files, a line at a time, with a progress bar, and write ``out``.  Raises ValueError where a
-        file is missing or not UTF-8."""
-        tokenizer = cls.train(lines(files), vocabulary, progress=True)
-        tokenizer.save(out)
-        return tokenizer
+    def sizes(self, device: torch.device) -> Tensor | None:
+        """(V,) bytes that each token stands for, where tokens stand for bytes."""
+        return None
 
 
 class TextEmbed(Embed):
-    """A table with one trained vector a token."""
+    """A table with one trained vector a token, and one for each of ``types`` texts in a sequence (BERT: 2)."""
 
-    def __init__(self, dim: int, tokenizer: BPE):
+    def __init__(self, dim: int, tokenizer: TextTokenizer, types: int = 0):
         super().__init__()
         self.table = nn.Embedding(tokenizer.vocabulary, dim)
+        self.types = nn.Embedding(types, dim) if types else None
         self.tokenizer = tokenizer
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None) -> Tensor:
+    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         if hidden is not None:
             value = value.masked_fill(hidden, self.tokenizer.special("mask"))
-        return self.table(value)
+        x = self.table(value)
+        if self.types is None:
+            return x
+        return x + (self.types.weight[0] if types is None else self.types(types))
+
+    def vectors(self) -> nn.Parameter:
+        return self.table.weight
 
     def start(self, batch: int) -> Tensor:
         return self.table.weight[self.tokenizer.special("bos")].expand(batch, 1, -1)
 
 
-def bytes_only() -> str:
-    """The ``tokenizer.json`` in which every byte is a token."""
-    symbols = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    backend = Backend(models.BPE(vocab={symbol: i for i, symbol in enumerate(symbols)}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens(list(SPECIAL))
-    return backend.to_str()
+class Ids(TextTokenizer):
+    """Token ids without their texts: ``vocabulary`` of them, for models that come without a tokenizer's file."""
 
+    def __init__(
+        self,
+        vocabulary: int,
+        pad: int | None = None,
+        bos: int | None = None,
+        eos: int | None = None,
+        mask: int | None = None,
+        stem: Callable[[int, TextTokenizer], Embed] | None = None,
+    ):
+        self.vocabulary, self.stem = vocabulary, stem
+        self.roles = {"pad": pad, "bos": bos, "eos": eos, "mask": mask}
 
-def read(file: str) -> str:
-    """The text of a ``tokenizer.json``, or of a shipped one by name."""
-    path = Path(file) if Path(file).is_file() else SHIPPED / f"{file}.json"
-    if not path.is_file():
-        shipped = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.json")))
-        raise ValueError(f"no tokenizer file {file!r}, and no shipped one of that name (there are: {shipped})")
-    try:
-        content = path.read_text(encoding="utf8")
-        if json.loads(content)["model"]["type"] == "BPE":
-            return content
-    except (UnicodeDecodeError, ValueError, KeyError, TypeError):
-        pass
-    raise ValueError(f"{file} is not a BPE tokenizer.json of the tokenizers library")
+    def find(self, role: str) -> int | None:
+        return self.roles[role]
 
+    def encode(self, raw: list[int]) -> Tensor:
+        """Ids, as they are.  Raises ValueError for text."""
+        if isinstance(raw, str):
+            raise ValueError("there is no tokenizer.json beside this model, so it reads token ids but no text")
+        return torch.tensor(raw)
 
-def lines(files: Sequence[str]) -> Iterable[str]:
-    for file in files:
-        try:
-            with open(file, encoding="utf8", newline="") as text:
-                yield from text
-        except FileNotFoundError:
-            raise ValueError(f"no file {file!r} to train on") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{file} is not UTF-8: byte {error.start} cannot be read") from None
+    def decode(self, value: Tensor) -> str:
+        return " ".join(map(str, value.tolist()))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.described import Described
+from zoo.nn import HeadFactory
 
 Scores = dict[
     str, tuple[Tensor, Tensor]
@@ -24,6 +25,7 @@ class Tokens:
 
     value: Tensor  # (B, T) ids, or (B, T, F) features
     padding: Tensor | None = None  # (B, T) True where a token is real; None where all are
+    types: Tensor | None = None  # (B, T) which of several texts a token belongs to (BERT's sentence A and B)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -70,9 +72,14 @@ class Embed(nn.Module):
 
     stride = 1  # values to one token; objectives that predict each token need 1
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None) -> Tensor:
-        """``hidden`` (B, T) is True where a token's content must not be seen: a trained vector stands there instead."""
+    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """``hidden`` (B, T) is True where a token's content must not be seen: a trained vector stands there instead.
+        ``types`` are those of ``Tokens``."""
         raise NotImplementedError
+
+    def vectors(self) -> nn.Parameter | None:
+        """(V, D) the vectors of a vocabulary, which a head may share, where there is one."""
+        return None
 
     def add_mask(self) -> None:
         """Make room for that vector, where the modality has no token for it; called by the tasks that hide tokens."""
@@ -116,6 +123,10 @@ class Tokenizer(Described):
         """The value that padding has; it is never read."""
         return 0
 
+    def __call__(self, raws: Sequence[Any]) -> Tokens:
+        """A batch of raw items."""
+        return self.collate([self.encode(raw) for raw in raws])
+
     def decode(self, value: Tensor) -> Any:
         """One sequence (T,) or (T, F), without padding -> text, image or spectrogram."""
         raise NotImplementedError
@@ -124,9 +135,9 @@ class Tokenizer(Described):
         """A new embedding."""
         raise NotImplementedError
 
-    def head(self, dim: int, tied: Embed | None = None) -> nn.Module:
-        """A new head: (..., D) -> predictions (..., V) or (..., F).  ``tied`` shares that embedding's weights, where
-        the modality has weights to share."""
+    def head(self, dim: int, tied: Embed | None = None, make: HeadFactory | None = None) -> nn.Module:
+        """A new head: (..., D) -> predictions (..., V) or (..., F); ``make`` builds another than the plain one.
+        ``tied`` shares that embedding's weights, where the modality has weights to share."""
         raise NotImplementedError
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:

@@ -1,0 +1,149 @@
+"""Published files: where they are, and what is in them, read so that a damaged or hostile one is a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from huggingface_hub import save_torch_state_dict, snapshot_download
+from safetensors.torch import load_file
+
+from zoo.convert import State
+
+SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
+TEXTS = ("*.json", "*.txt")
+
+
+@dataclass
+class Weights:
+    """The tensors of a checkpoint, and the file that each comes from."""
+
+    state: State
+    files: dict[str, Path]
+
+
+def folder(source: str | os.PathLike, revision: str | None = None) -> Path:
+    """A directory, or the id of a repository on the hub, which is downloaded and kept, -> the directory.
+
+    Raises ValueError where there is neither, OSError where the download fails.
+    """
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists() or not HUB.fullmatch(str(source)):
+        raise ValueError(f"{source} is neither a directory with a config.json nor the id of a model on the hub")
+    try:
+        found = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*TEXTS, "*.safetensors"]))
+        if not any(found.glob("*.safetensors")):
+            found = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*TEXTS, "pytorch_model*.bin"]))
+        return found
+    except Exception as error:  # the client, its transport and the operating system each raise their own
+        raise OSError(
+            f"no directory {str(source)!r} here, and as a model on the hub it could not be downloaded "
+            f"({first_line(error)})"
+        ) from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object from a JSON file.  Raises ValueError."""
+    if not path.is_file():
+        raise ValueError(f"{path.parent} has no {path.name}")
+    try:
+        value = json.loads(path.read_text(encoding="utf8"))
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({first_line(error)})") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds no object but a {type(value).__name__}")
+    return value
+
+
+def read_weights(path: Path) -> Weights:
+    """The tensors of a file, or of a directory as published: whole or in shards, safetensors before pickles.
+
+    Raises ValueError where there are none, a file is damaged, or a shard is missing.
+    """
+    if path.is_file():
+        return one_file(path)
+    for name, read in ((SAFE, one_file), (SAFE + ".index.json", shards)) + ((PICKLED, one_file), (PICKLED + ".index.json", shards)):
+        if (path / name).is_file():
+            return read(path / name)
+    raise ValueError(f"{path} has no weights: neither {SAFE} nor {PICKLED}, nor an index of shards")
+
+
+def one_file(path: Path) -> Weights:
+    try:
+        state = load_file(path) if path.suffix == ".safetensors" else unpickle(path)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} is no whole safetensors file ({first_line(error)})") from None
+    return Weights(state, dict.fromkeys(state, path))
+
+
+def shards(index: Path) -> Weights:
+    """The tensors that an index spreads over files beside it."""
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise ValueError(f"{index} has no 'weight_map' of tensor and file names")
+    whole = Weights({}, {})
+    for file in sorted(set(places.values())):
+        if Path(file).name != file:
+            raise ValueError(f"{index} names the file {file!r}, which is not beside it")
+        if not (index.parent / file).is_file():
+            raise ValueError(f"{index.parent / file} is missing, though {index.name} needs it; download it again")
+        shard = one_file(index.parent / file)
+        whole.state |= shard.state
+        whole.files |= shard.files
+    for name, file in places.items():
+        if name not in whole.state:
+            raise ValueError(f"{index.parent / file} has no tensor {name!r}, though {index.name} says so")
+    return whole
+
+
+def unpickle(path: Path) -> State:
+    """The tensors of a torch file, nothing else: code in a pickle is never run."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load has no error of its own
+        text = str(error)
+        found = re.search(r"GLOBAL (\S+)", text) or re.search(r"Unsupported (?:global|operand|class)[: ]+(\S+)", text)
+        if found:
+            raise ValueError(f"{path} holds {found[1]}, which is code and not a tensor; it was not run") from None
+        raise ValueError(f"{path} is no whole checkpoint of plain tensors ({first_line(error)})") from None
+    for wrapper in ("model", "state_dict"):
+        if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
+            state = state[wrapper]
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise ValueError(f"{path} holds no dictionary of tensors")
+    return state
+
+
+def write(path: Path, config: dict[str, Any], texts: dict[str, str], state: State) -> None:
+    """config.json, the texts by their names, and the weights: in one file, or above 5 GB in shards with an index.
+
+    All is written beside its place and then moved there, the config last: who stops in between, or saves into the
+    directory that the weights came from, loses nothing.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path, prefix=".saving-") as place:
+        work = Path(place)
+        save_torch_state_dict(state, work, metadata={"format": "pt"})
+        weights = sorted(file.name for file in work.iterdir())
+        texts = {**texts, "config.json": json.dumps(config, indent=2, ensure_ascii=False) + "\n"}
+        for name, text in texts.items():
+            (work / name).write_text(text, encoding="utf8")
+        for name in [*weights, *texts]:
+            os.replace(work / name, path / name)
+    for stale in [*path.glob("model*.safetensors*"), *path.glob("pytorch_model*.bin*")]:
+        if stale.name not in weights:
+            stale.unlink()
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

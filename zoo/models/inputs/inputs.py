@@ -1,0 +1,30 @@
+"""What a published model reads: the tokenizers that go with it, from and to the files beside its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from zoo.convert import State
+
+Config = dict[str, Any]
+Files = dict[str, str]  # name -> content
+
+
+class Inputs:
+    """What ``Published``' ``inputs`` slot takes."""
+
+    def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
+        """A complete config.json and the folder it lies in (None: there is none) -> the task's tokenizers, by the names
+        of its arguments.  Raises ValueError where a file cannot be read."""
+        raise NotImplementedError
+
+    def write(self, task: nn.Module) -> tuple[Config, Files]:
+        """The inverse: what config.json says about the tokenizers, and the files beside it."""
+        raise NotImplementedError
+
+    def lacking(self, task: nn.Module) -> State:
+        """Tensors, by our names, that the family's files must have and this task has not: zeros that change nothing."""
+        return {}

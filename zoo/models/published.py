@@ -1,0 +1,243 @@
+"""How a family is published: the words of its config.json, the names in its files, and the tasks that its heads are."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from torch import Tensor, nn
+
+from zoo.convert import Rule, Same, Table
+from zoo.models.inputs import Inputs
+from zoo.nn import Head, Pool, Project
+
+Config = dict[str, Any]  # a config.json
+
+
+AnyRule = Union[Rule, tuple[str, str]]  # noqa: UP007
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def nothing(config: Config) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Key:
+    """An argument of ours in their config: the paths (with dots between levels) that hold it and must agree, and how
+    its value changes on the way."""
+
+    paths: tuple[str, ...]
+    load: Callable[[Any], Any] = same
+    save: Callable[[Any], Any] = same
+
+
+class Size:
+    """A published size: the parameters of the whole main model, what its config.json says that no argument does (such
+    as ``vocab_size``), and the arguments that differ from the class's defaults; a second backbone's stand in a
+    dictionary under its name."""
+
+    def __init__(self, parameters: int, config: Config | None = None, **arguments: Any):
+        self.parameters, self.config, self.arguments = parameters, config or {}, arguments
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One published model: the task it is (None: none here), the task's arguments beside backbone and tokenizers, and
+    the names of its own tensors.
+
+    ``prefix`` stands before the trunk's names, and before those of ``inner``.  ``tied`` lists (copy, original) pairs of
+    ours, ``alias`` those of theirs (see ``Table``), ``drop`` paths of theirs that are no weights, ``absent`` weights of ours that no file of theirs has.  ``write`` says what config.json holds about the task.
+    """
+
+    task: str | None
+    parts: Callable[[Config], dict[str, Any]] = nothing
+    rules: tuple[AnyRule, ...] = ()
+    inner: tuple[AnyRule, ...] = ()
+    prefix: str = ""
+    tied: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()
+    alias: tuple[tuple[str, str], ...] = ()
+    absent: tuple[str, ...] = ()
+    write: Callable[[nn.Module], Config] = nothing
+
+
+@dataclass(frozen=True)
+class Half:
+    """One backbone of a family, and where its class's arguments stand in config.json."""
+
+    family: Callable[..., nn.Module]
+    keys: Mapping[str, Key | str]
+
+    @property
+    def name(self) -> str:
+        return self.family.__name__
+
+    def arguments(self, config: Config) -> dict[str, Any]:
+        """A complete config -> the class's arguments.  Raises ValueError for a key that is missing, or for keys that
+        should agree and do not."""
+        found = {}
+        for name, place in self._places():
+            values = [look(config, path) for path in place.paths]
+            if any(value != values[0] for value in values):
+                pairs = ", ".join(f"{path}={value!r}" for path, value in zip(place.paths, values))
+                raise ValueError(f"{pairs}: {self.name} has one value for them, {name}")
+            found[name] = place.load(values[0])
+        return found
+
+    def defaults(self) -> dict[str, Any]:
+        """The arguments that the class has by itself."""
+        parameters = inspect.signature(self.family).parameters
+        return {name: parameters[name].default for name in self.keys}
+
+    def write(self, arguments: Mapping[str, Any], config: Config) -> None:
+        """The inverse of ``arguments``: put them into a config."""
+        for name, place in self._places():
+            for path in place.paths:
+                put(config, path, place.save(arguments[name]))
+
+    def _places(self) -> Iterator[tuple[str, Key]]:
+        for name, place in self.keys.items():
+            yield name, Key((place,)) if isinstance(place, str) else place
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published form of one family.
+
+    ``keys`` says where an argument of the class stands in config.json, ``fixed`` what else must stand there (the first
+    of a tuple is written), ``base`` what holds where a config says nothing.  ``trunk`` names the tensors that all of
+    its architectures share, without the prefix that most put before them.  The first architecture is the main one.
+    ``also`` are further backbones, by the names of the task's arguments.  ``clean`` brings older configs into today's
+    words, ``constant`` are the tensors of a file that are computed here.
+    """
+
+    model_type: str
+    family: Callable[..., nn.Module]
+    keys: Mapping[str, Key | str]
+    architectures: Mapping[str, Architecture]
+    trunk: Callable[[Config], Sequence[AnyRule]] | Sequence[AnyRule]
+    inputs: Inputs
+    base: Config = field(default_factory=dict)
+    fixed: Config = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    also: Mapping[str, Half] = field(default_factory=dict)
+    clean: Callable[[Config], Config] = same
+    constant: Callable[[Config], dict[str, Tensor]] = nothing
+
+    @property
+    def name(self) -> str:
+        return self.family.__name__
+
+    @property
+    def halves(self) -> dict[str, Half]:
+        return {"backbone": Half(self.family, self.keys), **self.also}
+
+    def complete(self, config: Config) -> Config:
+        """A config with what it leaves unsaid.  Raises ValueError where it asks for what this family is not."""
+        config = merge(self.base, self.clean(config))
+        for path, allowed in self.fixed.items():
+            allowed = allowed if isinstance(allowed, tuple) else (allowed,)
+            value = look(config, path, allowed[0])
+            if value not in allowed:
+                raise ValueError(f"{path}={value!r} is not supported; {self.name} has {path}={allowed[0]!r}")
+        return config
+
+    def config(self, arguments: Mapping[str, Mapping[str, Any]]) -> Config:
+        """Their config for the arguments of each backbone."""
+        config: Config = {**merge(self.base, {}), "model_type": self.model_type}
+        for path, allowed in self.fixed.items():
+            put(config, path, allowed[0] if isinstance(allowed, tuple) else allowed)
+        for name, half in self.halves.items():
+            half.write(arguments[name], config)
+        return config
+
+    def table(self, config: Config, architecture: Architecture, prefix: str) -> Table:
+        """The names of all tensors of an architecture's file, the trunk's with ``prefix`` before them."""
+        trunk = self.trunk(config) if callable(self.trunk) else self.trunk
+        rules = [Same(*rule) if isinstance(rule, tuple) else rule for rule in (*trunk, *architecture.inner)]
+        rules = [dataclasses.replace(rule, theirs=prefix + rule.theirs) for rule in rules]
+        drop = (*(prefix + path for path in self.drop), *architecture.drop)
+        return Table(*rules, *architecture.rules, drop=drop, tied=architecture.tied, alias=architecture.alias)
+
+
+def look(config: Config, path: str, *default: Any) -> Any:
+    """``look(config, "text_config.hidden_size")``"""
+    value: Any = config
+    for word in path.split("."):
+        if not isinstance(value, Mapping) or word not in value:
+            if default:
+                return default[0]
+            raise ValueError(f"{path!r} is missing")
+        value = value[word]
+    return value
+
+
+def put(config: Config, path: str, value: Any) -> None:
+    *above, last = path.split(".")
+    for word in above:
+        config = config.setdefault(word, {})
+    config[last] = value
+
+
+def merge(base: Config, over: Config) -> Config:
+    """``over`` on top of ``base``, level by level."""
+    merged = {k: merge(v, {}) if isinstance(v, dict) else v for k, v in base.items()}
+    for name, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = merge(merged[name], value) if both else value
+    return merged
+
+
+OURS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu", "gelu_python": "gelu"}
+THEIRS = {"gelu_tanh": "gelu_new"}
+KNOWN = ("gelu", "relu", "silu", "quick_gelu", "tanh", "gelu_tanh", "sigmoid")
+
+
+def load_act(name: str) -> str:
+    """Their name of an activation -> ours.  Raises ValueError for one that we lack."""
+    ours = OURS.get(name, name)
+    if ours not in KNOWN:
+        raise ValueError(f"no activation {name!r} here; there are {', '.join((*KNOWN, *OURS))}")
+    return ours
+
+
+def save_act(name: str) -> str:
+    return THEIRS.get(name, name)
+
+
+def act(*paths: str) -> Key:
+    """The key of an activation."""
+    return Key(paths, load_act, save_act)
+
+
+def classifier(
+    rules: tuple[AnyRule, ...],
+    pool: Callable[..., Pool],
+    head: Callable[[Config], Callable[..., Head]] = lambda config: Project,
+    **more: Any,
+) -> Architecture:
+    """The architecture of a classifier, whose classes are named in config.json."""
+
+    def parts(config: Config) -> dict[str, Any]:
+        kind = config.get("problem_type")
+        names = config.get("id2label") or dict.fromkeys(map(str, range(config.get("num_labels", 2))))
+        if kind not in (None, "single_label_classification") or len(names) < 2:
+            raise ValueError(f"problem_type={kind!r} with {len(names)} labels is no choice between classes")
+        labels = [names[i] for i in sorted(names, key=int)]
+        named = all(isinstance(name, str) and name != f"LABEL_{i}" for i, name in enumerate(labels))
+        return {"classes": len(labels), "labels": labels if named else None, "pool": pool, "head": head(config)}
+
+    def write(task: nn.Module) -> Config:
+        names = task.labels or [f"LABEL_{i}" for i in range(task.classes)]
+        labels = {str(i): name for i, name in enumerate(names)}
+        return {"id2label": labels, "label2id": {name: int(i) for i, name in labels.items()}}
+
+    return Architecture("Classify", parts, rules, write=write, **more)

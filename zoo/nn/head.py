@@ -1,0 +1,67 @@
+"""From a state to a prediction."""
+
+# Shapes: D model width, V outputs: a vocabulary, classes, or a token's features.
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from zoo.nn.ffn import Activation, activation
+from zoo.nn.norm import LayerNorm, NoNorm, Norm
+
+
+class Head(nn.Module):
+    """What a ``head`` slot takes: built as ``head(dim, outputs, tied)``, (..., D) -> (..., V).
+
+    ``tied`` is an embedding's table (V, D) whose weights are shared, or None.
+    """
+
+
+HeadFactory = Callable[[int, int, nn.Parameter | None], Head]
+
+
+class Project(Head):
+    """scale * (W norm(x) + b): GPT-2, LLaMA, ViT; AST with a norm; T5 with a scale of D^-1/2."""
+
+    def __init__(
+        self,
+        dim: int,
+        outputs: int,
+        tied: nn.Parameter | None = None,
+        bias: bool = True,
+        scale: float = 1.0,
+        norm: Callable[[int], Norm] = NoNorm,
+    ):
+        super().__init__()
+        self.scale, self.norm = scale, norm(dim)
+        self.out = linear(dim, outputs, tied, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.out(self.norm(x))
+        return y if self.scale == 1 else y * self.scale
+
+
+class Transform(Head):
+    """W norm(act(W' x + b')) + b: the masked-LM head of BERT (Devlin et al. 2018), RoBERTa and DeBERTa."""
+
+    def __init__(
+        self,
+        dim: int,
+        outputs: int,
+        tied: nn.Parameter | None = None,
+        act: Activation = "gelu",
+        norm: Callable[[int], Norm] = LayerNorm,
+    ):
+        super().__init__()
+        self.dense, self.act, self.norm = nn.Linear(dim, dim), activation(act), norm(dim)
+        self.out = linear(dim, outputs, tied, True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.norm(self.act(self.dense(x))))
+
+
+def linear(dim: int, outputs: int, tied: nn.Parameter | None, bias: bool) -> nn.Linear:
+    layer = nn.Linear(dim, outputs, bias=bias)
+    if tied is not None:
+        layer.weight = tied
+    return layer

@@ -1,0 +1,98 @@
+"""Bring together what belongs together: CLIP over images and texts, sentence encoders over pairs of sentences."""
+
+# Shapes: B batch, T tokens, D model width, E width of the shared space.
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor, nn
+
+from zoo.nn import Backbone, Mean, Pool
+from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tasks.task import Task
+from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
+
+HOTTEST = math.log(100)  # the scale is kept below 100, as CLIP's is
+
+
+class Contrastive(Task):
+    """Tell each pair's halves from those of the batch's other pairs (van den Oord et al. 2018; CLIP, Radford et al.
+    2021).
+
+    One tower reads both halves (sentence encoders: Reimers & Gurevych 2019) unless there is a ``target_backbone``.
+    ``width`` is that of the space into which linear maps without bias project; None compares the pooled states.
+    ``temperature`` is the initial one; it is learned.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        tokenizer: Tokenizer,
+        target_backbone: Backbone | None = None,
+        target_tokenizer: Tokenizer | None = None,
+        pool: Callable[[int], Pool] = Mean,
+        target_pool: Callable[[int], Pool] | None = None,
+        width: int | None = None,
+        temperature: float = 0.07,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        schedule: Schedule = WarmupCosine(),
+    ):
+        super().__init__(optimizer, schedule)
+        if target_backbone is not None and width is None and target_backbone.dim != backbone.dim:
+            raise ValueError(f"towers of widths {backbone.dim} and {target_backbone.dim} need a common width")
+        self.tokenizer, self.target_tokenizer = tokenizer, target_tokenizer or tokenizer
+        self.embed, self.pool, self.backbone = tokenizer.embed(backbone.dim), pool(backbone.dim), backbone
+        self.projection = nn.Linear(backbone.dim, width, bias=False) if width else None
+        self.begin(backbone, "embed", "pool", *(["projection"] if width else []))
+        if target_backbone is None:
+            if self.target_tokenizer != tokenizer:
+                raise ValueError("one tower reads both halves, so their tokenizers must be equal; or give target_backbone")
+            self.target_embed, self.target_pool, self.target_backbone = self.embed, self.pool, backbone
+            self.target_projection = self.projection
+        else:
+            dim = target_backbone.dim
+            self.target_embed, self.target_pool = self.target_tokenizer.embed(dim), (target_pool or pool)(dim)
+            self.target_backbone = target_backbone
+            self.target_projection = nn.Linear(dim, width, bias=False) if width else None
+            parts = ["target_embed", "target_pool", *(["target_projection"] if width else [])]
+            self.begin(target_backbone, *parts)
+        self.scale = nn.Parameter(torch.tensor(-math.log(temperature), device="cpu"))  # also where the rest has no values
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """Tokens -> (B, E) unit vectors."""
+        return self.encode(tokens, self.embed, self.pool, self.backbone, self.projection)
+
+    def target(self, tokens: Tokens) -> Tensor:
+        """The same for the other half of a pair."""
+        parts = (self.target_embed, self.target_pool, self.target_backbone, self.target_projection)
+        return self.encode(tokens, *parts)
+
+    def encode(self, tokens: Tokens, embed: nn.Module, pool: Pool, backbone: nn.Module, projection) -> Tensor:
+        x = embed(tokens.value, types=tokens.types)
+        x, padding = pool.extend(x, embed.padding(tokens.padding))
+        x = pool(backbone(x, padding=padding), padding)
+        return F.normalize(x if projection is None else projection(x), dim=-1)
+
+    def similarity(self, input: Tokens, target: Tokens) -> Tensor:
+        """(B, B') logits: scaled cosines of every input with every target."""
+        return self.scale.exp() * self(input) @ self.target(target).mT
+
+    def step(self, batch: Batch, training: bool) -> Scores:
+        """ "loss": the mean of both directions' cross-entropies; "accuracy": how often the right half is nearest.  The
+        other pairs of this process's batch are what each is told from."""
+        assert batch.target is not None, "Contrastive needs pairs"
+        logits = self.similarity(batch.input, batch.target).float()
+        truth = torch.arange(len(logits), device=logits.device)
+        both = [F.cross_entropy(side, truth, reduction="sum") for side in (logits, logits.mT)]
+        count = torch.tensor(len(logits), device=logits.device)
+        return {"loss": ((both[0] + both[1]) / 2, count), "accuracy": ((logits.argmax(-1) == truth).sum(), count)}
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        self.scale.data.clamp_(max=HOTTEST)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """(B, E) unit vectors of the inputs."""
+        return self(batch.input)
