@@ -26,6 +26,7 @@ class Row:
     prepare: Callable[[nn.Module], Any] = lambda model: None  # what else must be random: buffers
     constant: tuple[str, ...] = ()  # tensors of the reference's file that are computed here and compared by value
     dropped: tuple[str, ...] = ()  # tensors of the reference's file that hold nothing
+    unused: tuple[str, ...] = ()  # tensors that both files have and the reference never reads
 
     def build(self) -> nn.Module:
         torch.manual_seed(0)
