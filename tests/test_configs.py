@@ -66,7 +66,8 @@ def test_it_trains_a_step(name, command, tmp_path):
     if name == "vit_cifar_finetune":
         timm = pytest.importorskip("timm")
         torch.save(timm.create_model("vit_tiny_patch16_224").state_dict(), "weights.pth")
-        words += ["--model.pretrained=weights.pth", "--data.batch_size=2", "--trainer.limit_val_batches=1"]
+        words += ["--model.backbone.init_args.weights=weights.pth", "--data.batch_size=2"]
+        words += ["--trainer.limit_val_batches=1"]
     answer = command("fit", *words, *SHORT)
     assert answer.code == 0, answer.err
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.convert import Fused, Leading, PatchConv, Same, Table
+from zoo.convert import Fused, FusedByHead, Leading, PatchConv, Rows, Same, Table
 
 TABLE = Table(
     ("embed", "embed"),
@@ -48,6 +48,16 @@ def test_names_and_values():
     assert torch.equal(here["blocks.0.o.weight"], there["h.0.out.weight"].T)
     assert here["pool.weight"].shape == (1, 4)
     assert "moe.1.experts.12.up.weight" in here
+
+
+def test_fused_head_by_head():
+    rule = FusedByHead("qkv", ("q", "k", "v"), heads=2)
+    value = torch.arange(2 * 3 * 2 * 4.0).view(12, 4)  # (heads, three, 2) rows
+    q, k, v = rule.load(value)
+    assert torch.equal(q, value[[0, 1, 6, 7]]) and torch.equal(v, value[[4, 5, 10, 11]])
+    assert torch.equal(k, value[[2, 3, 8, 9]]) and torch.equal(rule.save([q, k, v]), value)
+    with pytest.raises(ValueError, match="shares of 2 heads"):
+        rule.load(torch.zeros(9, 4))
 
 
 def test_longest_path_wins():
@@ -117,3 +127,33 @@ def test_two_tensors_for_one_place():
     table = Table(("a", "x"), ("b", "x"))
     with pytest.raises(ValueError, match="both become 'x.weight'"):
         table.load({"a.weight": torch.ones(1), "b.weight": torch.ones(1)})
+
+
+ROWS = Table(Rows(("cls", "second"), "pool.weight"), Rows(("class_embedding",), "other.weight", axes=0))
+
+
+def test_rows_of_one_tensor():
+    theirs = {"cls": torch.randn(1, 1, 4), "second": torch.randn(1, 1, 4), "class_embedding": torch.randn(4)}
+    ours = ROWS.load(theirs)
+    assert torch.equal(ours["pool.weight"], torch.cat((theirs["cls"][0], theirs["second"][0])))
+    assert torch.equal(ours["other.weight"], theirs["class_embedding"][None])
+    back = ROWS.save(ours)
+    assert back.keys() == theirs.keys() and all(torch.equal(back[name], theirs[name]) for name in theirs)
+    assert ROWS.published("pool.weight") == "cls" and ROWS.knows("second")
+    prefixed = Table(*(rule.after("model.") for rule in ROWS.rules))
+    assert set(prefixed.save(ours)) == {"model." + name for name in theirs}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"second": torch.ones(1, 1, 4)}, "'second' cannot be loaded without 'cls'"),
+        ({"cls": torch.ones(2, 1, 4), "second": torch.ones(2, 1, 4)}, r"of shape \(2, 1, 4\) is no row"),
+        ({"class_embedding": torch.ones(1, 4)}, r"of shape \(1, 4\) is no row with 0 axes"),
+    ],
+)
+def test_errors_of_rows(state, words):
+    with pytest.raises(ValueError, match=words):
+        ROWS.load(state)
+    with pytest.raises(ValueError, match="made of 3 rows and should be of 2"):
+        ROWS.save({"pool.weight": torch.ones(3, 4)})

@@ -13,18 +13,21 @@ __version__ = "0.1.0"
 # Stated rather than collected, since collecting would import torch; tests/test_layout.py compares it with the truth.
 _PUBLIC = {
     "zoo.nn": """
-        ALiBi Activation AdaNorm Attention Backbone Block Buckets Cache Causal ClassToken Context EncoderDecoder
-        FeedForward First FrequencyScaling Full GLU Gated Global Head HeadFactory Init Last LayerNorm Learned Learned2d
-        LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm Norm Parallel Part Pool Pooler Position PostNorm
-        PreNorm Prefix Project RMSNorm Residual Rotary Sandwich Sinusoidal Sinusoidal2d Transform Window attend
-        padding_positions resize_grid segment_positions sinusoid sinusoid_2d
+        ALiBi Activation AdaNorm Attention Backbone Block Buckets Cache Causal ClassToken Context Convolved
+        Disentangled EncoderDecoder FeedForward First FrequencyScaling Full GLU Gated Global HalfPrecision Head
+        HeadFactory Init Last LayerNorm Learned Learned2d LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm
+        Norm Parallel Part Pool Pooler Position PositionProjections PostNorm PreNorm Prefix Project RMSNorm
+        Residual Rotary Sandwich Shifted Sinusoidal Sinusoidal2d Transform Window attend padding_positions
+        resize_grid segment_positions sinusoid sinusoid_2d
     """,
     "zoo.tokenizers": """
-        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames Ids KaldiLogMel LinearEmbed LogMel MeanNormalised
-        Patches Scores Spectrogram Stem Subword TextEmbed TextTokenizer Tokenizer Tokens Waveform WhisperLogMel
+        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames Ids KaldiLogMel LinearEmbed LinearStem LogMel
+        MeanNormalised PatchFrames Patches ResidueEmbed Resize Scores Spectrogram Stem Subword TextEmbed TextTokenizer
+        Tokenizer Tokens Waveform WhisperLogMel
     """,
     "zoo.models": """
-        BART BERT GPT2 LLaMA T5 T5Gated Transformer ViT Whisper
+        AST BART BERT CLIPText CLIPVision DeBERTa DeBERTa2 ESM GPT GPT2 LLaMA Mistral RoBERTa T5 T5Gated Transformer
+        ViT Whisper
     """,
     "zoo.hub": """
         anatomy differences load load_backbone load_tokenizer new new_backbone save

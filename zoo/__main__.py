@@ -18,6 +18,11 @@ train and evaluate (every value of a config can be given as a flag: --model.back
 look around
   list      python -m zoo list [configs|tasks|data|families|tokenizers] [FILTER]
 
+published checkpoints
+  convert   python -m zoo convert SRC DST             (a run, a directory, timm:NAME -> what from_pretrained reads)
+  verify    python -m zoo verify DIR                  (the reference beside ours, layer by layer)
+  diff      python -m zoo diff bert roberta           (what differs, part by part; families, sizes or directories)
+
 prepare
   train-tokenizer  python -m zoo train-tokenizer FILE... --vocabulary 8000 --out tokenizer.json
 
@@ -30,6 +35,9 @@ VERBS = {
     "test": TRAINING,
     "predict": TRAINING,
     "list": "zoo.cli.listing",
+    "convert": "zoo.cli.convert",
+    "verify": "zoo.cli.verify",
+    "diff": "zoo.cli.diff",
     "train-tokenizer": "zoo.cli.tokenizer",
 }
 

@@ -2,6 +2,7 @@
 
 # Shapes: D outputs, C channels, P patch size, F = P P C features of a flattened patch.
 
+import dataclasses
 import functools
 import math
 import re
@@ -15,18 +16,28 @@ State = dict[str, Tensor]
 
 
 class Rule:
-    """One of their tensors is one or several of ours; ``save`` undoes ``load``, bit for bit.
+    """One of their tensors is one or several of ours; ``save`` undoes ``load``, bit for bit.  Where ``theirs`` are
+    several, their stack (n, ...) is what is loaded and saved.
 
     ``theirs`` and ``ours`` are paths of modules or tensors: what hangs below them (``.weight``, ``.bias``) follows.
     ``{}`` stands for an index, the same on both sides.  Both methods raise ValueError where the shape is impossible.
     """
 
-    theirs: str
+    theirs: str | tuple[str, ...]
     ours: str | tuple[str, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
 
     @property
     def targets(self) -> tuple[str, ...]:
         return (self.ours,) if isinstance(self.ours, str) else self.ours
+
+    def after(self, prefix: str) -> "Rule":
+        """The same with ``prefix`` before their names."""
+        sources = tuple(prefix + path for path in self.sources)
+        return dataclasses.replace(self, theirs=sources[0] if isinstance(self.theirs, str) else sources)  # type: ignore[type-var]
 
     def load(self, value: Tensor) -> list[Tensor]:
         raise NotImplementedError
@@ -72,6 +83,24 @@ class Fused(Rule):
 
 
 @dataclass(frozen=True)
+class FusedByHead(Rule):
+    """Several of ours, fused head by head: the first head's share of each, then the second's (DeBERTa)."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    heads: int
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        if value.dim() == 0 or len(value) % (self.heads * len(self.ours)):
+            raise ValueError(f"of shape {tuple(value.shape)} cannot be cut into {len(self.ours)} shares of {self.heads} heads")
+        shares = value.unflatten(0, (self.heads, len(self.ours), -1))
+        return [part.flatten(0, 1).contiguous() for part in shares.unbind(1)]
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        return torch.stack([part.unflatten(0, (self.heads, -1)) for part in parts], 1).flatten(0, 2)
+
+
+@dataclass(frozen=True)
 class Leading(Rule):
     """Theirs has an axis of size 1 in front (the class token and position table of a ViT)."""
 
@@ -85,6 +114,26 @@ class Leading(Rule):
 
     def save(self, parts: Sequence[Tensor]) -> Tensor:
         return parts[0][None]
+
+
+@dataclass(frozen=True)
+class Rows(Rule):
+    """Several of theirs, each of one row with ``axes`` axes of size 1 in front, are the rows of one of ours: the class
+    tokens of AST (2) and CLIP (0)."""
+
+    theirs: tuple[str, ...]
+    ours: str
+    axes: int = 2
+
+    def load(self, value: Tensor) -> list[Tensor]:
+        if value.dim() != 2 + self.axes or value[0].numel() != value.size(-1):
+            raise ValueError(f"of shape {tuple(value.shape[1:])} is no row with {self.axes} axes of size 1 in front")
+        return [value.flatten(1)]
+
+    def save(self, parts: Sequence[Tensor]) -> Tensor:
+        if len(parts[0]) != len(self.theirs):
+            raise ValueError(f"would be made of {len(parts[0])} rows and should be of {len(self.theirs)}")
+        return parts[0].view(len(parts[0]), *[1] * self.axes, -1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +180,7 @@ class Table:
         self.rules = [Same(*rule) if isinstance(rule, tuple) else rule for rule in rules]
         self.drop = [pattern(path) for path in drop]
         self.tied, self.alias = list(tied), list(alias)
-        self._theirs = longest_first((rule.theirs, rule) for rule in self.rules)
+        self._theirs = longest_first((path, rule) for rule in self.rules for path in rule.sources)
         self._ours = longest_first((path, rule) for rule in self.rules for path in rule.targets)
 
     def load(self, theirs: State) -> State:
@@ -144,6 +193,14 @@ class Table:
             if any(path.fullmatch(name) for path in self.drop):
                 continue
             rule, ending = _find(name, self._theirs)
+            if not isinstance(rule.theirs, str):
+                several = [ending(path) for path in rule.sources]
+                absent = [other for other in several if other not in theirs]
+                if absent:
+                    raise ValueError(f"{name!r} cannot be loaded without {absent[0]!r}")
+                if name != several[0]:
+                    continue  # loaded with the first
+                value = torch.stack([theirs[other] for other in several])
             for target, part in zip((ending(path) for path in rule.targets), _named(name, rule.load, value)):
                 if target in state:
                     raise ValueError(f"{name!r} and another tensor of the checkpoint both become {target!r}")
@@ -165,9 +222,11 @@ class Table:
             missing = [part for part in parts if part not in ours]
             if missing:
                 raise ValueError(f"{name!r} cannot be saved without {missing[0]!r}")
-            target = ending(rule.theirs)
+            target, *more = [ending(path) for path in rule.sources]
             if target not in state:
-                state[target] = _named(target, rule.save, [ours[part] for part in parts])
+                value = _named(target, rule.save, [ours[part] for part in parts])
+                several = [value] if isinstance(rule.theirs, str) else [row.clone() for row in value]
+                state |= zip([target, *more], several)
         if len(tied) < len(self.tied):
             state |= {other: state[name].clone() for other, name in self.alias if name in state}
         return state
@@ -184,7 +243,13 @@ class Table:
             rule, ending = _find(name, self._ours)
         except ValueError:
             return None
-        return ending(rule.theirs)
+        return ending(rule.sources[0])
+
+
+def pairs(text: str, theirs: str = "", ours: str = "") -> tuple[tuple[str, str], ...]:
+    """Two columns of names, theirs and ours, as pairs; ``theirs`` and ``ours`` stand before each."""
+    words = text.split()
+    return tuple((theirs + a, ours + b) for a, b in zip(words[::2], words[1::2], strict=True))
 
 
 def pattern(path: str) -> re.Pattern:

@@ -12,20 +12,23 @@ from jsonargparse import ArgumentParser
 from torch import nn
 
 from zoo.described import describe
-from zoo.models import BART, BERT, GPT2, T5, LLaMA, T5Gated, Transformer, ViT, Whisper
-from zoo.nn import MLP, Attention, Backbone, Block, Cache, Causal, EncoderDecoder, LayerNorm, Sinusoidal2d, Window
+from zoo.models import BART, BERT, GPT, GPT2, T5, LLaMA, Mistral, T5Gated, Transformer, ViT, Whisper
+from zoo.nn import MLP, Attention, Backbone, Block, Cache, EncoderDecoder, Full, LayerNorm, Sinusoidal2d
 
 SMALL = [
     BERT(32, 2, 4, length=20),
+    GPT(32, 2, 4, length=20),
     GPT2(32, 2, 4, length=20),
     LLaMA(32, 2, 4, 2, 48),
-    LLaMA(32, 2, 4, 2, None, mask=Causal() & Window(4)),
+    LLaMA(32, 2, 4, 2, None, mask=Full(), head_dim=10),
+    Mistral(32, 2, 4, 2, 48, window=4),
     ViT(32, 2, 4, grid=[2, 4], prefix=2),
 ]
 PAIRS = [
     Transformer(32, 2, 4),
     BART(32, 2, 4, length=20),
     T5(32, 2, 4, 16, 64),
+    T5(32, 1, 4, 16, 64, decoder_depth=3),
     T5Gated(32, 2, 3, 16, 64),
     Whisper(32, 2, 4, length=20),
 ]
@@ -104,7 +107,7 @@ def test_sources_of_any_length(model):
     assert model(torch.randn(1, 300, 32), torch.randn(1, 5, 32)).isfinite().all()
 
 
-@pytest.mark.parametrize("make", [Transformer, BART, BERT, GPT2, LLaMA, ViT, Whisper])
+@pytest.mark.parametrize("make", [Transformer, BART, BERT, GPT, GPT2, LLaMA, Mistral, ViT, Whisper])
 def test_heads_that_do_not_divide(make):
     with pytest.raises(ValueError, match="heads=5 does not divide dim=32"):
         make(dim=32, depth=1, heads=5)
@@ -123,10 +126,12 @@ def test_lengths_beyond_the_table():
 
 
 @pytest.mark.parametrize(
-    "make", [Transformer, BART, BERT, GPT2, LLaMA, ViT, T5, T5Gated, Whisper], ids=lambda make: make.__name__
+    "make",
+    [Transformer, BART, BERT, GPT, GPT2, LLaMA, partial(Mistral, kv_heads=2), ViT, T5, T5Gated, Whisper],
+    ids=lambda make: getattr(make, "__name__", "Mistral"),
 )
 def test_dropout_acts_in_training_only(make):
-    model = make(dim=32, depth=1, heads=4, hidden=64, dropout=0.5, **({"grid": 3, "prefix": 0} if make is ViT else {}))
+    model = make(dim=32, depth=1, heads=4, dropout=0.5, **({"grid": 3, "prefix": 0} if make is ViT else {}))
     inputs = (torch.randn(2, 9, 32),) * (2 if isinstance(model, EncoderDecoder) else 1)
     assert not torch.equal(model(*inputs), model(*inputs))
     model.eval()

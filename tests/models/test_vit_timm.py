@@ -1,178 +1,183 @@
-"""ViT against timm: equal logits from timm's weights, the same file back, another grid, and the errors of the hub."""
+"""ViT from timm: equal logits, its form on the hub, another grid, other classes, and what is refused."""
+
+import json
+import logging
 
 import pytest
 import timm
 import torch
 from safetensors.torch import save_file
+from timm.data import create_transform, resolve_data_config
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from zoo.hub import load_weights
-from zoo.models import ViT
-from zoo.models.vit import TIMM
+import zoo
+from tests.models.parity import worst
+from tests.models.test_preprocessing import picture
 from zoo.nn import ClassToken, resize_grid
+from zoo.tokenizers import Patches, Resize, Tokens
+
+NAME = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
+SHAPE = {"img_size": 32, "patch_size": 8, "embed_dim": 64, "depth": 3, "num_heads": 4}
 
 
-class Classifier(nn.Module):
-    """The module names of a classification task, without the task."""
-
-    def __init__(self, grid: int = 4, classes: int = 10, dim: int = 64, patch: int = 8, depth: int = 3):
-        super().__init__()
-        self.patch = patch
-        self.embed = nn.Module()
-        self.embed.projection = nn.Linear(patch * patch * 3, dim)
-        self.embed.mask = nn.Parameter(torch.randn(dim))  # the table does not know it
-        self.pool = ClassToken(dim)
-        self.backbone = ViT(dim, depth, heads=4, grid=grid)
-        self.head = nn.Linear(dim, classes)
-
-    def forward(self, image):
-        p = self.patch
-        corners = [(y, x) for y in range(0, image.size(2), p) for x in range(0, image.size(3), p)]
-        patches = [image[:, :, y : y + p, x : x + p].permute(0, 2, 3, 1).flatten(1) for y, x in corners]
-        patches = torch.stack(patches, 1)  # (B, T, P P C)
-        x, padding = self.pool.extend(self.embed.projection(patches), None)
-        return self.head(self.pool(self.backbone(x, padding=padding), padding))
+def drawn(model: VisionTransformer) -> VisionTransformer:
+    for weight in model.parameters():  # timm's own start leaves biases at 0 and norms at 1, which would hide mistakes
+        nn.init.normal_(weight, std=0.2)
+    return model.eval()
 
 
 @pytest.fixture(scope="module")
 def reference() -> VisionTransformer:
     torch.manual_seed(0)
-    model = VisionTransformer(img_size=32, patch_size=8, embed_dim=64, depth=3, num_heads=4, num_classes=10).eval()
-    for weight in model.parameters():  # timm's own start leaves biases at 0 and norms at 1, which would hide mistakes
-        nn.init.normal_(weight, std=0.2)
-    return model
+    return drawn(timm.create_model("vit_tiny_patch16_224", num_classes=10, **SHAPE))
 
 
 @pytest.fixture
-def file(reference, tmp_path) -> str:
-    save_file(reference.state_dict(), tmp_path / "tiny.safetensors")
-    return str(tmp_path / "tiny.safetensors")
+def folder(reference, tmp_path):
+    """The model as timm's are on the hub, written by hand."""
+    words = {
+        "architecture": "vit_tiny_patch16_224",
+        "num_classes": 10,
+        "global_pool": "token",
+        "model_args": SHAPE,
+        "label_names": [f"n{i}" for i in range(10)],
+        "label_descriptions": {"n3": "cat"},
+        "pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.3, 0.2, 0.4], "interpolation": "bilinear"},
+    }
+    place = tmp_path / "hub"
+    place.mkdir()
+    (place / "config.json").write_text(json.dumps(words))
+    save_file(reference.state_dict(), place / "model.safetensors")
+    return place
 
 
-def changed(reference, path, **changes) -> str:
-    state = reference.state_dict()
-    for name, value in changes.items():
-        name = name.replace("__", ".")
-        state.pop(name, None)
-        if value is not None:
-            state[name] = value
-    torch.save(state, path)
-    return str(path)
+@pytest.fixture
+def from_timm(reference, monkeypatch) -> list:
+    asked = []
+    monkeypatch.setattr(timm, "create_model", lambda *a, **k: asked.append((a, k)) or reference)
+    return asked
 
 
-def test_logits_equal_and_the_file_comes_back(reference, file):
-    ours = Classifier().eval()
-    assert load_weights(ours, file) == []
-    image = torch.randn(2, 3, 32, 32)
+def equal(ours: nn.Module, reference: nn.Module) -> bool:
+    pixels = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
-        expected = reference(image)
-        assert (ours(image) - expected).abs().max() < 1e-5 * expected.abs().max()
-    state = {name: value for name, value in ours.state_dict().items() if name != "embed.mask"}
-    back, there = TIMM.save(state), reference.state_dict()
-    assert back.keys() == there.keys()
-    assert all(torch.equal(back[name], there[name]) for name in there)
+        return worst(ours(Tokens(ours.tokenizer.patchify(pixels))), reference(pixels)) < 1e-5
 
 
-def test_another_grid_is_resized(reference, file):
-    ours = Classifier(grid=3).eval()
-    (note,) = load_weights(ours, file)
-    assert "4 x 4" in note and "3 x 3" in note
+def test_by_name(reference, from_timm, tmp_path):
+    ours = zoo.load(f"timm:{NAME}")
+    assert from_timm == [((NAME,), {"pretrained": True})]
+    assert equal(ours, reference) and ours.labels is None
+    assert ours.tokenizer == Patches(32, 8, 3, [0.5] * 3, [0.5] * 3, resize=Resize(35, "bicubic"))
+    zoo.save(ours, tmp_path)  # in transformers' form
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["ViTForImageClassification"]
+    assert equal(zoo.load(tmp_path), reference)
+
+
+def test_as_on_the_hub(reference, folder):
+    ours = zoo.load(folder)
+    assert equal(ours, reference)
+    assert ours.labels[2:5] == ["n2", "cat", "n4"]
+    assert ours.tokenizer == Patches(32, 8, 3, [0.1, 0.2, 0.3], [0.3, 0.2, 0.4], resize=Resize(35, "bilinear"))
+
+
+@pytest.mark.parametrize("size", [(61, 37), (32, 32), (200, 300)])
+def test_images_are_prepared_as_timm_does(reference, from_timm, monkeypatch, size):
+    monkeypatch.setitem(reference.pretrained_cfg, "crop_pct", 0.8)  # even margins: odd ones timm rounds to even halves
+    tokenizer = zoo.load_tokenizer(f"timm:{NAME}")
+    prepare = create_transform(**resolve_data_config({"input_size": (3, 32, 32)}, model=reference))
+    expected, found = prepare(picture(size)), tokenizer.unpatchify(tokenizer.encode(picture(size)))
+    assert (found - expected).abs().max() < 1.1 / 255 / 0.5  # PIL and torch round differently
+
+
+def test_another_grid_is_resized(reference, from_timm, caplog):
+    backbone = zoo.load_backbone(f"timm:{NAME}", changes={"grid": [3, 5], "drop_path": 0.1})
+    assert "4 x 4 cells is resized to 3 x 5" in caplog.text
     table = reference.pos_embed.detach()[0]
-    assert torch.equal(ours.backbone.position.weight, resize_grid(table, (4, 4), (3, 3), 1))
-    with torch.no_grad():
-        assert ours(torch.randn(2, 3, 24, 24)).isfinite().all()
+    assert torch.equal(backbone.position.weight, resize_grid(table, (4, 4), (3, 5), 1))
+    assert backbone.blocks[2].mixer.drop_path == pytest.approx(0.1)
+    whole = zoo.load(f"timm:{NAME}", changes={"grid": 6})
+    assert (whole.tokenizer.height, whole.tokenizer.resize.size) == (48, 52)
+    assert whole(whole.tokenizer([picture((61, 37))])).shape == (1, 10)
 
 
-def test_other_classes_keep_their_head(reference, file, caplog):
-    ours = Classifier(classes=7)
-    before = ours.head.weight.clone()
-    (note,) = load_weights(ours, file)
-    assert "10 classes" in note and "7" in note and note in caplog.text
-    assert torch.equal(ours.head.weight, before)
-    assert torch.equal(ours.backbone.last_norm.weight, reference.norm.weight)
+def test_other_classes_begin_with_a_new_head(reference, from_timm, caplog):
+    caplog.set_level(logging.WARNING)
+    backbone = zoo.load_backbone(f"timm:{NAME}")
+    task = zoo.Classify(backbone=backbone, tokenizer=Patches(32, 8), classes=7, pool=ClassToken)
+    assert "head.out.weight has the shape (10, 64) and the task's has (7, 64)" in caplog.text
+    assert torch.equal(task.pool.weight, reference.cls_token[0])
+    assert torch.equal(task.embed.projection.bias, reference.patch_embed.proj.bias)
+    assert torch.equal(task.backbone.last_norm.weight, reference.norm.weight)
+    assert task.head.out.weight.std() < 0.2 and task.head.out.bias.eq(0).all()
+    with pytest.raises(ValueError, match=r"embed.projection.weight has the shape \(64, 192\)"):
+        zoo.Classify(backbone=backbone, tokenizer=Patches(32, 4), classes=7, pool=ClassToken)
 
 
-def test_a_file_without_a_head(reference, tmp_path):
-    path = changed(reference, tmp_path / "bare.pth", head__weight=None, head__bias=None)
-    (note,) = load_weights(Classifier(), path)
-    assert "no classes" in note
+def test_the_same_classes_keep_the_head(reference, from_timm):
+    backbone = zoo.load_backbone(f"timm:{NAME}")
+    task = zoo.Classify(backbone=backbone, tokenizer=Patches(32, 8), classes=10, pool=ClassToken)
+    assert equal(task.eval(), reference)
 
 
-@pytest.mark.parametrize("key", ["model", "state_dict"])
-def test_wrapped_checkpoints(reference, tmp_path, key):
-    torch.save({key: reference.state_dict(), "epoch": 3}, tmp_path / "w.bin")
-    ours = Classifier()
-    load_weights(ours, str(tmp_path / "w.bin"))
-    assert torch.equal(ours.head.bias, reference.head.bias)
+def test_weights_of_a_file(folder, reference, monkeypatch):
+    create = timm.create_model
+    monkeypatch.setattr(timm, "create_model", lambda name, **more: create(name, num_classes=10, **SHAPE, **more))
+    torch.save({"model": reference.state_dict()}, folder / "weights.pth")
+    backbone = zoo.load_backbone("timm:vit_tiny_patch16_224", weights=str(folder / "weights.pth"))
+    assert torch.equal(backbone.last_norm.weight, reference.norm.weight)
+
+
+def test_a_model_without_classes(monkeypatch):
+    torch.manual_seed(0)
+    model = drawn(timm.create_model("vit_tiny_patch16_224", num_classes=0, **SHAPE))
+    monkeypatch.setattr(timm, "create_model", lambda *a, **k: model)
+    assert torch.equal(zoo.load_backbone(f"timm:{NAME}").last_norm.weight, model.norm.weight)
+    with pytest.raises(ValueError, match="is no task here .*zoo.load_backbone"):
+        zoo.load(f"timm:{NAME}")
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"blocks__1__attn__qkv__bias": None}, "no tensor 'blocks.1.attn.qkv.bias'"),
-        ({"blocks__1__ls1__gamma": torch.ones(64)}, "no rule for the tensor 'blocks.1.ls1.gamma'"),
-        ({"blocks__3__norm1__weight": torch.ones(64)}, "'blocks.3.norm1.weight' has no place"),
-        ({"blocks__0__mlp__fc1__weight": torch.ones(9, 64)}, r"'blocks.0.mlp.fc1.weight' .*\(9, 64\).*\(256, 64\)"),
-        ({"pos_embed": torch.ones(1, 16, 64)}, "'pos_embed' has 16 rows"),
-        ({"pos_embed": torch.ones(1, 17, 32)}, r"'pos_embed' .*\(17, 32\)"),
-        ({"patch_embed__proj__weight": torch.ones(64, 3, 16, 16)}, r"'patch_embed.proj.weight' .*\(64, 768\)"),
+        ({"class_token": False, "global_pool": "avg"}, "no class token"),
+        ({"global_pool": "avg"}, "global_pool='avg'"),
+        ({"reg_tokens": 4}, "4 register tokens"),
+        ({"no_embed_class": True}, "no position for its class token"),
+        ({"pre_norm": True}, "LayerNorm before its blocks"),
+        ({"final_norm": False}, "Identity after its blocks"),
+        ({"init_values": 0.1}, "LayerScale on its branches"),
+        ({"qk_norm": True}, "LayerNorm on its queries"),
+        ({"scale_mlp_norm": True}, "LayerNorm inside its MLP"),
+        ({"mlp_layer": timm.layers.SwiGLU}, "SwiGLU in place of Mlp"),
+        ({"act_layer": nn.Hardswish}, "the activation Hardswish"),
     ],
 )
-def test_errors_name_file_and_tensor_and_change_nothing(reference, tmp_path, changes, words):
-    ours = Classifier()
-    before = {name: value.clone() for name, value in ours.state_dict().items()}
-    path = changed(reference, tmp_path / "changed.pth", **changes)
-    with pytest.raises(ValueError, match=words) as error:
-        load_weights(ours, path)
-    assert str(error.value).startswith(path) and "\n" not in str(error.value)
-    assert all(torch.equal(before[name], value) for name, value in ours.state_dict().items())
+def test_what_our_vit_is_not_is_refused(monkeypatch, changes, words):
+    model = timm.create_model("vit_tiny_patch16_224", **{**SHAPE, **changes})
+    monkeypatch.setattr(timm, "create_model", lambda *a, **k: model)
+    with pytest.raises(ValueError, match=f"vit_tiny_patch16_224 has {words}, which ViT has not") as error:
+        zoo.load(f"timm:{NAME}")
+    assert "\n" not in str(error.value)
 
 
-def test_a_part_that_the_checkpoint_cannot_fill(file):
-    ours = Classifier()
-    ours.backbone.extra = nn.Linear(2, 2)
-    with pytest.raises(ValueError, match="'backbone.extra.weight'"):
-        load_weights(ours, file)
+def test_other_models_are_refused(folder):
+    for name, words in (("resnet18", "the class ResNet"), ("deit_tiny_distilled_patch16_224", "the class Vision")):
+        (folder / "config.json").write_text(json.dumps({"architecture": name}))
+        with pytest.raises(ValueError, match=f"config.json: .*{words}"):
+            zoo.load(folder)
+    (folder / "config.json").write_text(json.dumps({"architecture": "vit_of_mine"}))
+    with pytest.raises(ValueError, match=r"config.json: timm cannot build the architecture 'vit_of_mine'"):
+        zoo.load(folder)
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
-def test_truncated_files(reference, file, tmp_path, suffix):
-    whole = file if suffix == ".safetensors" else changed(reference, tmp_path / "whole.pth")
-    with open(whole, "rb") as stream:
-        data = stream.read()
-    for length in (0, 100, len(data) // 2):
-        path = tmp_path / f"cut{suffix}"
-        path.write_bytes(data[:length])
-        with pytest.raises(ValueError, match="cut.* is no whole ") as error:
-            load_weights(Classifier(), str(path))
-        assert "\n" not in str(error.value)
-
-
-def test_no_file_and_no_tensors(tmp_path):
-    with pytest.raises(ValueError, match="no file 'nowhere.pth'"):
-        load_weights(Classifier(), "nowhere.pth")
-    torch.save([1, 2], tmp_path / "list.pth")
-    with pytest.raises(ValueError, match="no dictionary of tensors"):
-        load_weights(Classifier(), str(tmp_path / "list.pth"))
-
-
-def test_from_timm(reference, monkeypatch):
-    name = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
-    asked = []
-    monkeypatch.setattr(timm, "create_model", lambda *a, **k: asked.append((a, k)) or reference)
-    ours = Classifier()
-    load_weights(ours, f"timm:{name}")
-    assert asked == [((name,), {"pretrained": True})]
-    assert torch.equal(ours.pool.weight, reference.cls_token[0])
-
-
-def test_from_timm_errors(monkeypatch):
+def test_errors_of_the_hub(monkeypatch):
     def offline(*_, **__):
         raise RuntimeError("no route\nto host")
 
     monkeypatch.setattr(timm, "create_model", offline)
     with pytest.raises(ValueError, match="nearest names are .*vit_tiny_patch16_224.augreg_in21k_ft_in1k"):
-        load_weights(Classifier(), "timm:vit_tiny_patch16_224.augreg_in21k_ft_in1")
-    with pytest.raises(OSError, match="could not be downloaded .no route.; give a local file"):
-        load_weights(Classifier(), "timm:vit_tiny_patch16_224")
+        zoo.load("timm:vit_tiny_patch16_224.augreg_in21k_ft_in1")
+    with pytest.raises(OSError, match="could not be downloaded .no route.; give a file"):
+        zoo.load("timm:vit_tiny_patch16_224")

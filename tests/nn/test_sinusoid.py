@@ -58,3 +58,8 @@ def test_two_dimensions_after_a_class_token():
     assert torch.equal(y[1, 1:], sinusoid_2d(8, 2, 3))
     with pytest.raises(ValueError, match="8 tokens, the position table 7 rows"):
         Sinusoidal2d(8, 2, 3, prefix=1).embed(torch.zeros(1, 8, 8), torch.arange(8))
+
+
+def test_an_offset_counts_from_another_number():
+    x, pos = torch.randn(2, 5, D), torch.arange(5)
+    assert torch.equal(Sinusoidal(D, offset=2).embed(x, pos), Sinusoidal(D).embed(x, pos + 2))

@@ -108,7 +108,7 @@ def test_causal_generation_repeats_what_was_learned(trainer):
 
 def test_unequal_tokenizers_have_embeddings_of_their_own():
     task = seq2seq("text", "text")
-    assert task.embed is task.target_embed and task.head.weight is task.embed.table.weight
+    assert task.embed is task.target_embed and task.head.out.weight is task.embed.table.weight
     assert seq2seq("image", "text").embed is not seq2seq("image", "text").target_embed
 
 

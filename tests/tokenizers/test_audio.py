@@ -6,7 +6,16 @@ from functools import partial
 import pytest
 import torch
 
-from zoo.tokenizers import ConvFrames, Frames, KaldiLogMel, LogMel, MeanNormalised, Waveform, WhisperLogMel
+from zoo.tokenizers import (
+    ConvFrames,
+    Frames,
+    KaldiLogMel,
+    LogMel,
+    MeanNormalised,
+    PatchFrames,
+    Waveform,
+    WhisperLogMel,
+)
 
 
 def tone(hertz: float, seconds: float = 1.0, rate: int = 16_000) -> Waveform:
@@ -85,3 +94,25 @@ def test_mean_normalisation_takes_level_and_colour_away():
     assert float(frames.std()) == pytest.approx(1, abs=1e-3)
     torch.testing.assert_close(spectrogram(clip * 0.3), frames, rtol=0, atol=1e-2)
     assert not torch.allclose(LogMel()(clip * 0.3), LogMel()(clip), atol=0.1)
+
+
+def test_patches_of_a_spectrogram_are_a_grid_of_bands_and_time():
+    tokenizer = Frames(KaldiLogMel(mels=20, frames=30), stem=partial(PatchFrames, patch=4, stride=[2, 3]))
+    embed, value = tokenizer.embed(8), tokenizer([tone(440), tone(300, 0.1)]).value
+    x = embed(value)
+    assert value.shape == (2, 30, 20) and x.shape == (2, 9 * 9, 8)
+    weight, bias = embed.projection.weight, embed.projection.bias
+    patch = value[1, 3 * 5 : 3 * 5 + 4, 2 * 7 : 2 * 7 + 4].mT  # 7 down, 5 across
+    torch.testing.assert_close(x[1, 7 * 9 + 5], (weight * patch).sum((1, 2, 3)) + bias)
+    assert embed.padding(torch.ones(2, 30, dtype=torch.bool)) is None
+    with pytest.raises(ValueError, match="PatchFrames merges"):
+        embed(value, torch.ones(2, 30, dtype=torch.bool))
+
+
+def test_a_fixed_number_of_frames_is_filled_before_it_is_normalised():
+    short, free = KaldiLogMel(frames=70), KaldiLogMel()
+    sound = tone(440, 0.5).samples
+    frames = free(sound)
+    assert len(frames) < 70 and torch.equal(short(sound)[: len(frames)], frames)
+    torch.testing.assert_close(short(sound)[len(frames) :], torch.full((70 - len(frames), 128), 4.2677393 / 9.1379948))
+    assert torch.equal(KaldiLogMel(frames=20)(sound), frames[:20])

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from zoo.tokenizers import ConvStem, Patches
+from zoo.tokenizers import ConvStem, LinearStem, Patches, Resize
 
 
 @pytest.mark.parametrize(("size", "patch", "channels"), [(32, 4, 3), ([8, 12], 2, 1), (224, 16, 3), ([6, 4], 1, 4)])
@@ -72,3 +72,31 @@ def test_errors_name_the_numbers():
         Patches(32, 16).encode(torch.rand(3, 5, 5))
     with pytest.raises(ValueError, match="an image of 1 channels"):
         Patches(32, 16).encode(torch.rand(1, 32, 32))
+
+
+def test_resizing():
+    image = torch.randint(0, 255, (3, 20, 40), dtype=torch.uint8)
+    stretched = Resize()(image, 8, 8)
+    assert stretched.shape == (3, 8, 8) and stretched.dtype == torch.uint8
+    assert torch.equal(Resize(20)(image, 20, 20), image[:, :, 10:30])  # the centre
+    assert torch.equal(Resize([20, 40])(image, 30, 40)[:, 5:25], image)  # on black
+    assert Resize([20, 40])(image, 30, 40)[:, :5].eq(0).all()
+    assert torch.equal(Resize(interpolation="nearest")(image, 40, 80)[:, ::2, ::2], image)
+    with pytest.raises(ValueError, match="interpolation='lanczos' is none of"):
+        Resize(interpolation="lanczos")
+
+
+def test_images_of_another_size_need_a_way_to_resize():
+    image = torch.randint(0, 255, (3, 20, 40), dtype=torch.uint8)
+    assert Patches(8, 4, resize=Resize()).encode(image).shape == (4, 48)
+    with pytest.raises(ValueError, match="20 x 40 pixels; Patches expects"):
+        Patches(8, 4).encode(image)
+    with pytest.raises(ValueError, match="an image of 1 channels"):
+        Patches(8, 4, resize=Resize()).encode(image[:1])
+    exact, resizing = torch.randint(0, 255, (3, 8, 8), dtype=torch.uint8), Patches(8, 4, resize=Resize(12))
+    assert torch.equal(resizing.encode(exact), Patches(8, 4).encode(exact))  # fitted already
+
+
+def test_a_linear_stem_without_bias():
+    embed = Patches(8, 4, stem=partial(LinearStem, bias=False)).embed(16)
+    assert [name for name, _ in embed.named_parameters()] == ["projection.weight"]

@@ -13,7 +13,7 @@ from typing import Any
 USAGE, RUN, INTERRUPTED = 2, 1, 130  # exit codes
 
 # A user can cause these and can mend them; anything else is ours to mend and keeps its traceback.
-EXPECTED = ("ValueError", "OSError", "ModuleNotFoundError", "MisconfigurationException", "OutOfMemoryError")
+EXPECTED = ("ValueError", "OSError", "ImportError", "MisconfigurationException", "OutOfMemoryError")
 EXPECTED_TEXT = re.compile(
     r"Error\(s\) in loading state_dict|PytorchStreamReader|Weights only load failed|out of memory"
     r"|should equal the world size"

@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     console.width = console.width if console.is_terminal else 200  # a pipe or a file should not be cut at 80
     for kind in [options.kind] if options.kind else ["configs", *KINDS]:
         found = [row for row in rows(kind) if options.filter.lower() in " ".join(row).lower()]
-        columns = ("", "what", "measured") if kind == "configs" else ("", "what")
+        columns = {"configs": ("", "what", "measured"), "families": ("", "what", "sizes (parameters)")}.get(kind, ("", "what"))
         table = Table(*columns, title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for row in found:
             table.add_row(*map(Text, row))
@@ -52,8 +52,35 @@ def rows(kind: str) -> Iterator[tuple[str, ...]]:
     bases = {node.name: [ast.unparse(base).split(".")[-1] for base in node.bases] for _, node in classes}
     for module, node in classes:
         if node.name in EXPORTS[f"zoo.{folder}"] and descends(node.name, roots, bases) and node.name not in roots:
-            documented = module if kind == "families" else node  # a family is a file, and its docstring names the paper
-            yield node.name, first_sentence(ast.get_docstring(documented) or "")
+            if kind == "families":  # a family is a file, and its docstring names the paper
+                yield node.name, first_sentence(ast.get_docstring(module) or ""), sizes(module, node.name)
+            else:
+                yield node.name, first_sentence(ast.get_docstring(node) or "")
+
+
+def sizes(module: ast.Module, family: str) -> str:
+    """The published sizes that a family's file states, with their parameters."""
+    published = [node for node in ast.walk(module) if isinstance(node, ast.Call) and called(node) == "Published"]
+    own = [node for node in published if any(isinstance(a, ast.Name) and a.id == family for a in node.args)]
+    tables = [word.value for node in own for word in node.keywords if word.arg == "sizes"]
+    pairs = [pair for table in tables if isinstance(table, ast.Dict) for pair in zip(table.keys, table.values)]
+    return ", ".join(
+        f"{name.value} ({readable(size.args[0].value)})"
+        for name, size in pairs
+        if isinstance(name, ast.Constant) and isinstance(size, ast.Call) and isinstance(size.args[0], ast.Constant)
+    )
+
+
+def called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def readable(count: int) -> str:
+    """124439808 -> 124M"""
+    for unit, factor in (("B", 10**9), ("M", 10**6)):
+        if count >= factor:
+            return f"{count / factor:.3g}{unit}"
+    return str(count)
 
 
 def descends(name: str, roots: tuple[str, ...], bases: dict[str, list[str]]) -> bool:

@@ -48,6 +48,11 @@ class Parser(LightningArgumentParser):
             kwargs["action"] = ConfigFile
         return super().add_argument(*args, **kwargs)
 
+    def add_function_arguments(self, *args: Any, linked_targets: Any = None, **kwargs: Any) -> Any:
+        """For a function in a class's place, such as ``zoo.load_backbone``: jsonargparse 4.53 hands it what its own
+        method does not take."""
+        return super().add_function_arguments(*args, **kwargs)
+
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         if not self.exit_on_error:
             super().error(message, ex)

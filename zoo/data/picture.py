@@ -17,15 +17,15 @@ from tqdm import tqdm
 
 from zoo.data.field import Field
 from zoo.tokenizers import Tokenizer
+from zoo.tokenizers.image import converted, pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM", "TIFF")  # PIL's decoders that meet files from anywhere
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 MEMORY = 4 * 2**30  # bytes of decoded images that are kept
 
 
 class Pictures(Field):
     """Images as files, arrays (H, W) or (H, W, C) of uint8, or PIL images; fitted to the tokenizer's size when it is
-    known: its channels, bicubic resizing of the shorter side, the centre cut out."""
+    known: its channels, its way of resizing, or bicubic resizing of the shorter side and the centre cut out."""
 
     modality = "image"
 
@@ -105,16 +105,14 @@ def fit(item: Path | np.ndarray | Image.Image, tokenizer: Tokenizer) -> Tensor:
     image = read_image(item) if isinstance(item, Path) else item
     image = Image.fromarray(image) if isinstance(image, np.ndarray) else image
     height, width, patch = tokenizer.height, tokenizer.width, tokenizer.patch
-    if tokenizer.channels not in MODES:
-        raise ValueError(f"channels={tokenizer.channels}: images have 1, 3 or 4 channels")
     if min(image.size) < patch:
         raise ValueError(f"{name}: {image.width} x {image.height} pixels are less than one {patch} x {patch} patch")
-    if image.mode != MODES[tokenizer.channels]:
-        image = image.convert(MODES[tokenizer.channels])
+    image = converted(image, tokenizer.channels)
+    if tokenizer.resize is not None:
+        return tokenizer.resize(pixels(image), height, width)
     if image.size != (width, height):
         image = ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC)
-    pixels = torch.from_numpy(np.array(image))  # (H, W) or (H, W, C)
-    return pixels[None] if pixels.dim() == 2 else pixels.permute(2, 0, 1)
+    return pixels(image)
 
 
 def read_image(path: Path) -> Image.Image:

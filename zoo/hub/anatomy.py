@@ -14,11 +14,13 @@ Anatomy = dict[str, str]  # path of a part -> its class and settings, in words
 
 CHANCE = ("dropout", "drop_path")  # what acts in training only
 SIZES = ("in_features", "out_features", "num_embeddings", "embedding_dim")
+EXTENTS = ("dim", "heads", "head_dim", "height", "width", "features", "length")  # sizes that are settings
 SKIPPED = ("training", "prepare_data_per_node", "allow_zero_length_dataloader_with_multiple_devices")
 
 
-def anatomy(model: nn.Module) -> Anatomy:
-    """Path -> "Class(setting=value, ...)" for every part, the same whether its weights are real or on the meta device.
+def anatomy(model: nn.Module, shapes: bool = True) -> Anatomy:
+    """Path -> "Class(setting=value, ...)" for every part, the same whether its weights are real or on the meta device;
+    without ``shapes``, only what it computes and not how large it is.
 
     Parts that exist once for several paths (tied weights, shared towers) say so.  Dropout is left out.
     """
@@ -26,7 +28,7 @@ def anatomy(model: nn.Module) -> Anatomy:
     first: dict[int, str] = {}
     for path, part in model.named_modules(remove_duplicate=False):
         if path and not isinstance(part, (nn.Dropout, nn.ModuleList, nn.Identity)):
-            found[path] = words(part) if id(part) not in first else f"the same as {first[id(part)]}"
+            found[path] = words(part, shapes) if id(part) not in first else f"the same as {first[id(part)]}"
         first.setdefault(id(part), path)
     return found | ties(model)
 
@@ -40,12 +42,15 @@ def ties(model: nn.Module) -> Anatomy:
     return shared
 
 
-def words(part: nn.Module) -> str:
+def words(part: nn.Module, shapes: bool) -> str:
     """One part by itself: ``Attention(heads=4, mask=Causal())``."""
-    settings = {name: plain(value) for name, value in vars(part).items() if shown(name, value)}
-    shapes = {name: "x".join(map(str, weight.shape)) for name, weight in part.named_parameters(recurse=False)}
-    inner = ", ".join(f"{name}={value}" for name, value in {**settings, **shapes}.items())
-    return f"{type(part).__name__}({inner})"
+    said = {name: plain(value) for name, value in vars(part).items() if shown(name, value)}
+    if shapes:
+        said |= {name: "x".join(map(str, weight.shape)) for name, weight in part.named_parameters(recurse=False)}
+    else:
+        said = {name: value for name, value in said.items() if name not in EXTENTS}
+        said |= {name: "absent" for name, weight in part._parameters.items() if weight is None}
+    return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in said.items())})"
 
 
 def shown(name: str, value: Any) -> bool:
@@ -60,14 +65,22 @@ def plain(value: Any) -> str:
     return value.__name__ if inspect.isroutine(value) else repr(value)
 
 
-def differences(a: nn.Module, b: nn.Module) -> list[tuple[str, str, str]]:
+def differences(a: nn.Module, b: nn.Module, shapes: bool = True) -> list[tuple[str, str, str]]:
     """(path, what it is in ``a``, what in ``b``) for every part that differs; "" where one has no such part.
 
     Layers that differ in the same way are one row, "blocks.0-11.mixer".
     """
-    ours, theirs = anatomy(a), anatomy(b)
+    ours, theirs = anatomy(a, shapes), anatomy(b, shapes)
     rows = [(p, ours.get(p, ""), theirs.get(p, "")) for p in dict.fromkeys((*ours, *theirs))]
+    if not shapes:  # one more layer of the same is a size
+        rows = [row for row in rows if not any(deeper(row[0], both) for both in ((ours, theirs), (theirs, ours)))]
     return gathered([row for row in rows if row[1] != row[2]])
+
+
+def deeper(path: str, both: tuple[Anatomy, Anatomy]) -> bool:
+    """Is this a part of a layer that only the first of two models has, and do both have layers there?"""
+    found = re.match(r"(.*\bblocks)\.\d+", path)
+    return found is not None and found[0] in both[0] and found[0] not in both[1] and f"{found[1]}.0" in both[1]
 
 
 def gathered(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

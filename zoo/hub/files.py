@@ -16,10 +16,13 @@ from huggingface_hub import save_torch_state_dict, snapshot_download
 from safetensors.torch import load_file
 
 from zoo.convert import State
+from zoo.tokenizers.reading import first_line, read_json
+from zoo.tokenizers.vocabularies import SENTENCEPIECE
 
+SHARD = "5GB"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
-TEXTS = ("*.json", "*.txt")
+TEXTS = ("*.json", "*.txt", *SENTENCEPIECE)
 
 
 @dataclass
@@ -39,30 +42,19 @@ def folder(source: str | os.PathLike, revision: str | None = None) -> Path:
     if path.is_dir():
         return path
     if path.exists() or not HUB.fullmatch(str(source)):
-        raise ValueError(f"{source} is neither a directory with a config.json nor the id of a model on the hub")
+        raise ValueError(f"{str(source)!r} is neither a directory with a config.json nor the id of a model on the hub")
     try:
         found = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*TEXTS, "*.safetensors"]))
         if not any(found.glob("*.safetensors")):
-            found = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*TEXTS, "pytorch_model*.bin"]))
+            found = Path(
+                snapshot_download(str(source), revision=revision, allow_patterns=[*TEXTS, "pytorch_model*.bin"])
+            )
         return found
     except Exception as error:  # the client, its transport and the operating system each raise their own
         raise OSError(
             f"no directory {str(source)!r} here, and as a model on the hub it could not be downloaded "
             f"({first_line(error)})"
         ) from None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """An object from a JSON file.  Raises ValueError."""
-    if not path.is_file():
-        raise ValueError(f"{path.parent} has no {path.name}")
-    try:
-        value = json.loads(path.read_text(encoding="utf8"))
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({first_line(error)})") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} holds no object but a {type(value).__name__}")
-    return value
 
 
 def read_weights(path: Path) -> Weights:
@@ -72,17 +64,21 @@ def read_weights(path: Path) -> Weights:
     """
     if path.is_file():
         return one_file(path)
-    for name, read in ((SAFE, one_file), (SAFE + ".index.json", shards)) + ((PICKLED, one_file), (PICKLED + ".index.json", shards)):
-        if (path / name).is_file():
-            return read(path / name)
+    for name in (SAFE, PICKLED):
+        for file, read in ((path / name, one_file), (path / f"{name}.index.json", shards)):
+            if file.is_file():
+                return read(file)
     raise ValueError(f"{path} has no weights: neither {SAFE} nor {PICKLED}, nor an index of shards")
 
 
 def one_file(path: Path) -> Weights:
-    try:
-        state = load_file(path) if path.suffix == ".safetensors" else unpickle(path)
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"{path} is no whole safetensors file ({first_line(error)})") from None
+    """The tensors of one file.  Raises ValueError where it is damaged or holds something else."""
+    state = safe(path) if path.suffix == ".safetensors" else unpickle(path)
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
+            raise ValueError(f"{path} holds no dictionary of tensors: {name!r} is a {type(value).__name__}")
+        if value.layout != torch.strided or value.is_quantized or value.is_meta:
+            raise ValueError(f"{path}: the tensor {name!r} is sparse, quantized or empty; only plain ones are read")
     return Weights(state, dict.fromkeys(state, path))
 
 
@@ -101,9 +97,16 @@ def shards(index: Path) -> Weights:
         whole.state |= shard.state
         whole.files |= shard.files
     for name, file in places.items():
-        if name not in whole.state:
+        if whole.files.get(name) != index.parent / file:
             raise ValueError(f"{index.parent / file} has no tensor {name!r}, though {index.name} says so")
     return whole
+
+
+def safe(path: Path) -> State:
+    try:
+        return load_file(path)
+    except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{path} is no whole safetensors file ({first_line(error)})") from None
 
 
 def unpickle(path: Path) -> State:
@@ -111,29 +114,28 @@ def unpickle(path: Path) -> State:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load has no error of its own
-        text = str(error)
-        found = re.search(r"GLOBAL (\S+)", text) or re.search(r"Unsupported (?:global|operand|class)[: ]+(\S+)", text)
+        found = re.search(r"GLOBAL (\S+)", str(error))
         if found:
             raise ValueError(f"{path} holds {found[1]}, which is code and not a tensor; it was not run") from None
-        raise ValueError(f"{path} is no whole checkpoint of plain tensors ({first_line(error)})") from None
+        raise ValueError(f"{path} is damaged, or no torch file of plain tensors") from None
     for wrapper in ("model", "state_dict"):
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise ValueError(f"{path} holds no dictionary of tensors")
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} holds no dictionary of tensors but a {type(state).__name__}")
     return state
 
 
 def write(path: Path, config: dict[str, Any], texts: dict[str, str], state: State) -> None:
     """config.json, the texts by their names, and the weights: in one file, or above 5 GB in shards with an index.
 
-    All is written beside its place and then moved there, the config last: who stops in between, or saves into the
-    directory that the weights came from, loses nothing.
+    All is written beside its place and then moved there, file by file, the config last: no file is ever half written,
+    and weights may be saved into the directory that they came from.
     """
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path, prefix=".saving-") as place:
         work = Path(place)
-        save_torch_state_dict(state, work, metadata={"format": "pt"})
+        save_torch_state_dict(state, work, max_shard_size=SHARD, metadata={"format": "pt"})
         weights = sorted(file.name for file in work.iterdir())
         texts = {**texts, "config.json": json.dumps(config, indent=2, ensure_ascii=False) + "\n"}
         for name, text in texts.items():
@@ -143,7 +145,3 @@ def write(path: Path, config: dict[str, Any], texts: dict[str, str], state: Stat
     for stale in [*path.glob("model*.safetensors*"), *path.glob("pytorch_model*.bin*")]:
         if stale.name not in weights:
             stale.unlink()
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

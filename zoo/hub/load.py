@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from zoo.convert import State
-from zoo.hub.source import Source
+from zoo.hub.source import Source, kept
 from zoo.nn import Backbone, EncoderDecoder, Init
 from zoo.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)
 
-BESIDE = ("head", "pool")  # parts that a task may have otherwise than the checkpoint; its embedding it may not
+BESIDE = ("head", "pool", "projection")  # parts that a task may have otherwise than the checkpoint; its embedding it may not
 
 
 class AnyBackbone(Backbone, EncoderDecoder):  # type: ignore[misc]
@@ -103,9 +103,10 @@ class Pretrained(Init):
         self.filled: dict[nn.Parameter, Tensor] = {}
 
     def __call__(self, module: nn.Module, depth: int = 0, name: str = "backbone") -> None:
-        name = name.removeprefix("target_")
+        if not any(key.startswith(name + ".") for key in self.state):
+            name = name.removeprefix("target_")
         own = {key.removeprefix(name + "."): v for key, v in self.state.items() if key.startswith(name + ".")}
-        places = dict(module.named_parameters(remove_duplicate=False))
+        places = dict(kept(module))
         self.fallback(module, depth, name)
         with torch.no_grad():
             for weight, value in self.filled.items():  # a head that shares the embedding's table was just begun anew
@@ -127,12 +128,20 @@ class Pretrained(Init):
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Make a module's parameters, which lie on the meta device, those of ``state``; shared ones stay shared."""
+    """Make a module's parameters and buffers, which lie on the meta device, those of ``state``; shared ones stay
+    shared."""
     made: dict[nn.Parameter, nn.Parameter] = {}
     for path, part in module.named_modules():
         for name, old in part._parameters.items():
-            if old is not None and old.is_meta:
-                value = state[f"{path}.{name}" if path else name]
-                value = value.to(torch.float32) if value.is_floating_point() else value
-                made.setdefault(old, nn.Parameter(value, old.requires_grad))
+            key = f"{path}.{name}" if path else name
+            if old is not None and (old.is_meta or key in state):
+                made.setdefault(old, nn.Parameter(single(state[key]), old.requires_grad))
                 part._parameters[name] = made[old]
+        for name, buffer in part._buffers.items():
+            if buffer is not None and buffer.is_meta:
+                part._buffers[name] = single(state[f"{path}.{name}" if path else name])
+
+
+def single(value: Tensor) -> Tensor:
+    """In single precision, where it is a fraction."""
+    return value.to(torch.float32) if value.is_floating_point() else value

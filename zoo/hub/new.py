@@ -10,33 +10,50 @@ from torch import nn
 from zoo.hub.load import AnyBackbone
 from zoo.hub.source import Source
 from zoo.models import PUBLISHED, Published, Size
-from zoo.models.published import Config, merge
+from zoo.models.published import merge
 
 
 def new(size: str, changes: dict[str, Any] | None = None) -> nn.Module:
-    """A published size with new weights, such as "gpt2-xl": the whole task, which reads token ids until it is given a
-    tokenizer.  Raises ValueError for a name that is not known."""
-    published, config = configured(size)
-    return Source(size, published, published.complete(config)).task(changes)
+    """A published size with new weights, such as "gpt2-xl": the whole task.  A text model reads token ids only, until
+    its ``tokenizer`` is set.
+
+    ``changes`` are to the backbone's arguments.  A family's name stands for its first size.  Raises ValueError for a
+    name that is not known.
+    """
+    return _source(size).task(changes)
 
 
-def new_backbone(size: str, changes: dict[str, Any] | None = None) -> AnyBackbone:
-    """Its backbone alone, for a task or a LightningModule of your own.  Raises ValueError for an unknown name."""
-    published, config = configured(size)
-    return Source(size, published, published.complete(config)).backbones(changes)["backbone"]
+def new_backbone(size: str, changes: dict[str, Any] | None = None, name: str = "backbone") -> AnyBackbone:
+    """Its backbone alone, for a task or a LightningModule of your own; ``name`` is "target_backbone" for the second of
+    two towers.  Raises ValueError for an unknown name."""
+    return _source(size).backbones(changes)[name]
 
 
-def configured(size: str) -> tuple[Published, Config]:
-    """The family of a published size, and the config.json of that size."""
-    sizes: dict[str, tuple[Published, Size]] = {
-        name: (published, found) for published in PUBLISHED for name, found in published.sizes.items()
-    }
-    if size not in sizes:
-        near = difflib.get_close_matches(size, sizes, n=3, cutoff=0.4)
-        raise ValueError(f"no size {size!r} is known; " + (f"did you mean {', '.join(near)}?" if near else "see: zoo list families"))
-    published, found = sizes[size]
+def names() -> list[str]:
+    """Every name that ``new`` knows."""
+    return [*_known()]
+
+
+def _known() -> dict[str, tuple[Published, Size]]:
+    sizes = {name: (published, size) for published in PUBLISHED for name, size in published.sizes.items()}
+    families: dict[str, tuple[Published, Size]] = {}
+    for published in PUBLISHED:
+        for name in (published.model_type, published.name.lower()):
+            families.setdefault(name, (published, next(iter(published.sizes.values()), Size(0))))
+    return families | sizes
+
+
+def _source(size: str) -> Source:
+    """A source without weights, of a published size."""
+    known = _known()
+    if size not in known:
+        near = difflib.get_close_matches(size, known, n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "'python -m zoo list families' shows them"
+        raise ValueError(f"no family or size {size!r} is known; {hint}")
+    published, found = known[size]
     arguments = {name: half.defaults() for name, half in published.halves.items()}
     arguments["backbone"] |= {key: value for key, value in found.arguments.items() if key not in arguments}
     for name in published.also:
         arguments[name] |= found.arguments.get(name, {})
-    return published, merge(published.config(arguments), found.config)
+    config = merge(published.config(arguments), found.config)
+    return Source(size, published, published.complete(config))

@@ -13,7 +13,7 @@ from torch import nn
 from zoo.convert import State
 from zoo.hub.anatomy import differences
 from zoo.hub.files import write
-from zoo.hub.source import Source
+from zoo.hub.source import Source, kept
 from zoo.models import PUBLISHED, Architecture, Published
 from zoo.models.published import Config, merge
 from zoo.nn import GLU, MLP, Attention
@@ -57,7 +57,7 @@ def words(task: nn.Module, published: Published, name: str) -> tuple[Config, dic
     architecture = published.architectures[name]
     config = published.config({half: settled(getattr(task, half)) for half in published.halves})
     more, texts = published.inputs.write(task)
-    config = merge(config, {**more, **architecture.write(task), "architectures": [name]})
+    config = merge(merge(config, more), {**architecture.write(task), "architectures": [name]})
     if architecture.tied:
         config["tie_word_embeddings"] = all(
             task.get_parameter(copy) is task.get_parameter(original) for copy, original in architecture.tied
@@ -83,6 +83,8 @@ def settled(backbone: nn.Module) -> dict[str, Any]:
     modules = list(backbone.modules())
     if "hidden" in arguments and arguments["hidden"] is None:
         arguments["hidden"] = next(m.up.out_features for m in modules if isinstance(m, (MLP, GLU)))
+    if "decoder_depth" in arguments and arguments["decoder_depth"] is None:
+        arguments["decoder_depth"] = arguments["depth"]
     if "kv_heads" in arguments and arguments["kv_heads"] is None:
         arguments["kv_heads"] = arguments["heads"]
     if "head_dim" in arguments and arguments["head_dim"] is None:
@@ -96,7 +98,7 @@ def tensors(task: nn.Module, architecture: Architecture) -> State:
     seen: dict[int, str] = {}
     state: State = {}
     copies = {copy for copy, _ in architecture.tied}
-    for name, weight in task.named_parameters(remove_duplicate=False):
+    for name, weight in kept(task):
         if name not in architecture.absent and (seen.setdefault(id(weight), name) == name or name in copies):
             state[name] = weight
     return state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import logging
@@ -17,9 +18,10 @@ from torch import Tensor, nn
 import zoo
 from zoo.convert import State, Table
 from zoo.hub import timm
-from zoo.hub.files import Weights, folder, read_json, read_weights
+from zoo.hub.files import Weights, first_line, folder, read_json, read_weights
 from zoo.models import PUBLISHED, Architecture, Published
-from zoo.models.published import Config
+from zoo.models.published import Config, Half, merge
+from zoo.models.values import sensible
 from zoo.nn import Learned2d, resize_grid
 from zoo.tokenizers import Tokenizer
 
@@ -49,7 +51,12 @@ class Source:
             config = published.complete(config)
         except ValueError as error:
             raise ValueError(f"{source}/config.json: {error}") from None
-        return cls(str(source), published, config, place, found or read_weights(Path(weights) if weights else place))
+        found = found or read_weights(Path(str(weights or place)))
+        try:
+            config = merge(config, published.told(config, found.state))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
+        return cls(str(source), published, config, place, found)
 
     @property
     def architecture(self) -> Architecture | None:
@@ -59,21 +66,37 @@ class Source:
     @property
     def architecture_name(self) -> str:
         names = self.config.get("architectures") or list(self.published.architectures)
-        return str(names[0])
+        if not isinstance(names, list) or not isinstance(names[0], str):
+            raise ValueError(f"{self.name}/config.json: architectures={names!r} is no list of names")
+        return names[0]
 
     def backbones(self, changes: Mapping[str, Any] | None) -> dict[str, nn.Module]:
-        """New ones, by the names of the task's arguments."""
-        built = {}
+        """New ones, by the names of the task's arguments.  Of two towers, each takes the changes that it has."""
+        halves = self.published.halves
+        unknown = set(changes or ()).difference(*(inspect.signature(half.family).parameters for half in halves.values()))
+        if unknown:
+            half = halves["backbone"]
+            raise ValueError(f"{half.name} has no argument {min(unknown)!r} to change{near(min(unknown), half.keys)}")
+        changed = self.changed(changes)
+        with possible(f"{self.name}/config.json" + (" with the changes" if changes else "")):
+            return {name: half.family(**arguments) for name, (half, arguments) in changed.items()}
+
+    def changed(self, changes: Mapping[str, Any] | None) -> dict[str, tuple[Half, dict[str, Any]]]:
+        """Each half and the arguments of its class, changed where it has such an argument."""
+        found = {}
         for name, half in self.published.halves.items():
             try:
                 arguments = half.arguments(self.config)
             except ValueError as error:
                 raise ValueError(f"{self.name}/config.json: {error}") from None
-            unknown = set(changes or ()) - set(arguments) - set(inspect.signature(half.family).parameters)
-            if unknown:
-                raise ValueError(f"{half.name} has no argument {min(unknown)!r} to change{near(min(unknown), arguments)}")
-            built[name] = half.family(**{**arguments, **(changes or {})})
-        return built
+            known = inspect.signature(half.family).parameters
+            arguments |= {key: v for key, v in (changes or {}).items() if key in known}
+            tensors = len(self.weights.state)
+            for depth in (arguments.get("depth"), arguments.get("decoder_depth")):
+                if isinstance(depth, int) and depth > tensors > 0:  # do not build a billion layers to find out
+                    raise ValueError(f"{self.name}/config.json: {depth} layers, and the weights are {tensors} tensors")
+            found[name] = half, arguments
+        return found
 
     def task(
         self, changes: Mapping[str, Any] | None = None, tokenizers: Mapping[str, Tokenizer] | None = None
@@ -86,27 +109,38 @@ class Source:
             raise ValueError(
                 f"{self.name}: {name} is no task here ({', '.join(known)} are); zoo.load_backbone loads its backbone"
             )
-        parts = architecture.parts(self.config)
+        try:
+            with sensible("the description of the head"):
+                parts = architecture.parts(self.config)
+        except ValueError as error:
+            raise ValueError(f"{self.name}/config.json: {error}") from None
         if architecture.tied:
             parts = {"tie": bool(self.config.get("tie_word_embeddings", True)), **parts}
-        tokenizers = tokenizers or self.published.inputs.read(self.config, self.place)
-        return getattr(zoo, architecture.task)(**self.backbones(changes), **tokenizers, **parts)
+        if tokenizers is None:
+            config = merge(self.config, {})
+            for half, arguments in self.changed(changes).values() if changes else ():
+                half.write(arguments, config)  # another grid is another size of image
+            tokenizers = self.published.inputs.read(config, self.place)
+        backbones = self.backbones(changes)
+        with possible(f"{self.name}/config.json"):
+            return getattr(zoo, architecture.task)(**backbones, **tokenizers, **parts)
 
     # ---- tensors
 
-    def table(self) -> Table:
+    def table(self, architecture: Architecture | None = None) -> Table:
+        """The names in this file: those of its own architecture, or of another of the family."""
         architectures = self.published.architectures.values()
         prefixes = [item.prefix for item in architectures if item.prefix]
         prefix = next((p for p in prefixes if any(name.startswith(p) for name in self.weights.state)), "")
-        return self.published.table(self.config, self.architecture or Architecture(None), prefix)
+        return self.published.table(self.config, architecture or self.architecture or Architecture(None), prefix)
 
     def translate(self) -> State:
         """All tensors by our names.  Those that belong to another head of the family are left out, with a note."""
         table, state = self.table(), dict(modern(self.weights.state))
         for name, value in self.published.constant(self.config).items():
-            if name in state and not same(state.pop(name), value):
+            if name in state and not close(state.pop(name), value):
                 raise ValueError(f"{self.file(name)}: the tensor {name!r} is not the constant that {self.published.name} computes")
-        others = [Table(*item.rules, drop=item.drop, alias=item.alias) for item in self.published.architectures.values()]
+        others = [self.table(item) for item in self.published.architectures.values()]
         strangers = [name for name in state if not table.knows(name)]
         for name in strangers:
             if self.architecture is not None and not any(other.knows(name) for other in others):
@@ -146,11 +180,13 @@ class Source:
 
     def check(self, state: State, model: nn.Module) -> None:
         """Every tensor has a place, every place a tensor, and the shapes agree; else ValueError names one."""
-        table, expected = self.table(), dict(model.named_parameters(remove_duplicate=False))
+        table, expected = self.table(), dict(kept(model))
         for name, value in state.items():
             theirs = table.published(name) or name
             if name not in expected:
                 raise ValueError(f"{self.file(theirs)}: the tensor {theirs!r} has no place, for the model has no {name!r}")
+            if not value.is_floating_point() and expected[name].is_floating_point():
+                raise ValueError(f"{self.file(theirs)}: the tensor {theirs!r} holds {value.dtype} and no real numbers")
             if value.shape != expected[name].shape:
                 found, wanted = tuple(value.shape), tuple(expected[name].shape)
                 raise ValueError(
@@ -158,9 +194,21 @@ class Source:
                     f"but config.json and the changes ask for {wanted}"
                 )
         absent = self.architecture.absent if self.architecture else ()
-        for name in expected:
-            if name not in state and name not in absent:
+        found_weights = {id(expected[name]) for name in state}  # one that serves twice is named once
+        for name, weight in expected.items():
+            if id(weight) not in found_weights and name not in absent:
                 raise ValueError(f"{self.name}: the weights lack {table.published(name) or name!r}, which {name!r} needs")
+
+
+@contextlib.contextmanager
+def possible(file: str) -> Iterator[None]:
+    """Puts the file before what is said about sizes that no model can have."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    except (ArithmeticError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{file}: no model has these sizes ({first_line(error)})") from error
 
 
 def recognise(config: Config) -> Published:
@@ -193,6 +241,20 @@ def modern(state: State) -> Iterator[tuple[str, Tensor]]:
 
 def same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a.float(), b.float(), atol=1e-6)
+
+
+def close(a: Tensor, b: Tensor) -> bool:
+    """Is a constant of a file, perhaps in half precision, the one that is computed here?"""
+    return a.shape == b.shape and torch.allclose(a.float(), b.float(), atol=5e-3)
+
+
+def kept(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """What a file holds of a model: its parameters, and the buffers that are saved; shared ones under each name."""
+    yield from model.named_parameters(remove_duplicate=False)
+    for path, part in model.named_modules(remove_duplicate=False):
+        for name, value in part._buffers.items():
+            if value is not None and name not in part._non_persistent_buffers_set:
+                yield f"{path}.{name}" if path else name, value
 
 
 def near(word: str, known: Any) -> str:

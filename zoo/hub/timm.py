@@ -6,7 +6,10 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from zoo.hub.files import Weights, first_line, read_weights
+from zoo.models.timm import package, settings
 
 SCHEME = "timm:"
 
@@ -14,27 +17,23 @@ SCHEME = "timm:"
 def read(name: str, weights: str | None = None) -> tuple[None, dict[str, Any], Weights]:
     """A model of timm by its name, downloaded, or from the file ``weights``.
 
-    Raises ImportError without timm, ValueError for an unknown name, OSError where the download fails.
+    Raises ImportError without timm, ValueError for an unknown name or a model that is no ViT of ours, OSError where the
+    download fails.
     """
-    try:
-        import timm
-    except ImportError:
-        raise ImportError(f"timm:{name} needs the timm package: pip install timm") from None
+    timm = package(name)
     known = timm.list_models(pretrained=not weights)
-    if name not in known and not any(other.startswith(name + ".") for other in known):
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
+    plain = name.partition(".")[0] if weights else name  # what follows the dot names published weights
+    if plain not in known and not any(other.startswith(plain + ".") for other in known):
+        near = difflib.get_close_matches(plain, known, n=3, cutoff=0.3)
         raise ValueError(f"timm has no pretrained model {name!r}; the nearest names are {', '.join(near)}")
+    if weights:
+        with torch.device("meta"):
+            return None, settings(timm.create_model(name)), read_weights(Path(weights))
     try:
-        model = timm.create_model(name, pretrained=not weights)
+        model = timm.create_model(name, pretrained=True)
     except Exception as error:  # whatever the hub's client raises without a network
         raise OSError(
             f"timm:{name} could not be downloaded ({first_line(error)}); give a file of its weights instead"
         ) from None
-    state = {} if weights else model.state_dict()
-    found = read_weights(Path(weights)) if weights else Weights(state, dict.fromkeys(state, Path(SCHEME + name)))
-    return None, settings(model), found
-
-
-def settings(model: Any) -> dict[str, Any]:
-    """What a VisionTransformer of timm is made of, as its family's table of keys asks for it."""
-    raise NotImplementedError
+    state = model.state_dict()
+    return None, settings(model), Weights(state, dict.fromkeys(state, Path(SCHEME + name)))

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from zoo.models.inputs import TextInputs
-from zoo.models.published import Architecture, Config, Published, Size, act, classifier, load_act
+from zoo.models.published import Architecture, Config, Derived, Key, Published, Size, act, classifier, load_act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Mean, Pooler, PostNorm, Transform
 from zoo.tokenizers import TextEmbed
 
@@ -58,7 +58,7 @@ EMBEDDINGS = (
     ("embeddings.position_embeddings", "backbone.position"),
     ("embeddings.LayerNorm", "backbone.first_norm"),
 )
-KEYS = {
+KEYS: dict[str, Key | Derived | str] = {
     "dim": "hidden_size",
     "depth": "num_hidden_layers",
     "heads": "num_attention_heads",
@@ -121,7 +121,7 @@ PUBLISHED = Published(
         "BertModel": Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",)),
     },
     trunk=(*EMBEDDINGS, *LAYERS),
-    inputs=TextInputs(types, types=True),
+    inputs=TextInputs(types, types=1),
     base=BASE,
     fixed=FIXED,
     drop=("embeddings.position_ids",),

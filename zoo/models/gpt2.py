@@ -2,7 +2,10 @@
 
 from functools import partial
 
-from zoo.nn import MLP, Attention, Backbone, Block, Causal, LayerNorm, Learned, PreNorm
+from zoo.models.gpt import BASE, CLASSIFIER, DROP, KEYS, LANGUAGE, LAYERS
+from zoo.models.inputs import TextInputs
+from zoo.models.published import Published, Size, act
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, LayerNorm, Learned, PreNorm
 
 
 class GPT2(Backbone):
@@ -21,13 +24,52 @@ class GPT2(Backbone):
         length: int = 1024,
         eps: float = 1e-5,
         dropout: float = 0.0,
+        act: Activation = "gelu_tanh",
     ):
         norm = partial(LayerNorm, eps=eps)
         block = partial(
             Block,
             mixer=partial(Attention, heads=heads, mask=Causal(), dropout=dropout),
-            ffn=partial(MLP, hidden=hidden, act="gelu_tanh"),
+            ffn=partial(MLP, hidden=hidden, act=act),
             residual=partial(PreNorm, norm=norm, dropout=dropout),
         )
         position = partial(Learned, length=length)
         super().__init__(dim, depth, block, position=position, last_norm=norm, dropout=dropout)
+
+
+PUBLISHED = Published(
+    "gpt2",
+    GPT2,
+    {**KEYS, "hidden": "n_inner", "act": act("activation_function")},
+    {"GPT2LMHeadModel": LANGUAGE, "GPT2ForSequenceClassification": CLASSIFIER},
+    trunk=(
+        ("wte", "embed.table"),
+        ("wpe", "backbone.position"),
+        *LAYERS,
+        ("ln_f", "backbone.last_norm"),
+    ),
+    inputs=TextInputs(),
+    base={
+        **BASE,
+        "n_inner": None,
+        "activation_function": "gelu_new",
+        "vocab_size": 50257,
+        "n_positions": 1024,
+        "bos_token_id": 50256,
+        "eos_token_id": 50256,
+    },
+    fixed={
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "reorder_and_upcast_attn": (False, True),  # the same formula in another precision
+        "add_cross_attention": False,
+    },
+    drop=DROP,
+    sizes={
+        "gpt2": Size(124_439_808),
+        "gpt2-medium": Size(354_823_168, dim=1024, depth=24, heads=16),
+        "gpt2-large": Size(774_030_080, dim=1280, depth=36, heads=20),
+        "gpt2-xl": Size(1_557_611_200, dim=1600, depth=48, heads=25),
+        "distilgpt2": Size(81_912_576, depth=6),
+    },
+)

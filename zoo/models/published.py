@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from zoo.convert import Rule, Same, Table
 from zoo.models.inputs import Inputs
+from zoo.models.values import fits, same_kinds, sensible
 from zoo.nn import Head, Pool, Project
 
 Config = dict[str, Any]  # a config.json
@@ -36,6 +37,15 @@ class Key:
     paths: tuple[str, ...]
     load: Callable[[Any], Any] = same
     save: Callable[[Any], Any] = same
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An argument of ours that follows from several words of their config, such as a ViT's grid from the sizes of image
+    and patch: ``load(config)`` is its value, ``save(value, config)`` changes the config so that it is."""
+
+    load: Callable[[Config], Any]
+    save: Callable[[Any, Config], None]
 
 
 class Size:
@@ -73,7 +83,7 @@ class Half:
     """One backbone of a family, and where its class's arguments stand in config.json."""
 
     family: Callable[..., nn.Module]
-    keys: Mapping[str, Key | str]
+    keys: Mapping[str, Key | Derived | str]
 
     @property
     def name(self) -> str:
@@ -82,13 +92,20 @@ class Half:
     def arguments(self, config: Config) -> dict[str, Any]:
         """A complete config -> the class's arguments.  Raises ValueError for a key that is missing, or for keys that
         should agree and do not."""
-        found = {}
+        found, hints = {}, typing.get_type_hints(self.family.__init__)
         for name, place in self._places():
+            if isinstance(place, Derived):
+                with sensible(f"what makes {name}"):
+                    found[name] = place.load(config)
+                continue
             values = [look(config, path) for path in place.paths]
             if any(value != values[0] for value in values):
                 pairs = ", ".join(f"{path}={value!r}" for path, value in zip(place.paths, values))
                 raise ValueError(f"{pairs}: {self.name} has one value for them, {name}")
-            found[name] = place.load(values[0])
+            with sensible(f"{place.paths[0]}={values[0]!r}"):
+                found[name] = place.load(values[0])
+            if not fits(found[name], hints[name]):
+                raise ValueError(f"{place.paths[0]}={values[0]!r} cannot be the {name} of a {self.name}")
         return found
 
     def defaults(self) -> dict[str, Any]:
@@ -99,10 +116,13 @@ class Half:
     def write(self, arguments: Mapping[str, Any], config: Config) -> None:
         """The inverse of ``arguments``: put them into a config."""
         for name, place in self._places():
+            if isinstance(place, Derived):
+                place.save(arguments[name], config)
+                continue
             for path in place.paths:
                 put(config, path, place.save(arguments[name]))
 
-    def _places(self) -> Iterator[tuple[str, Key]]:
+    def _places(self) -> Iterator[tuple[str, Key | Derived]]:
         for name, place in self.keys.items():
             yield name, Key((place,)) if isinstance(place, str) else place
 
@@ -115,12 +135,13 @@ class Published:
     of a tuple is written), ``base`` what holds where a config says nothing.  ``trunk`` names the tensors that all of
     its architectures share, without the prefix that most put before them.  The first architecture is the main one.
     ``also`` are further backbones, by the names of the task's arguments.  ``clean`` brings older configs into today's
-    words, ``constant`` are the tensors of a file that are computed here.
+    words, and ``older`` adds those words to a new one; ``constant`` are the tensors of a file that are computed here.
+    ``told`` is what the tensors themselves say and config.json does not.
     """
 
     model_type: str
     family: Callable[..., nn.Module]
-    keys: Mapping[str, Key | str]
+    keys: Mapping[str, Key | Derived | str]
     architectures: Mapping[str, Architecture]
     trunk: Callable[[Config], Sequence[AnyRule]] | Sequence[AnyRule]
     inputs: Inputs
@@ -130,7 +151,9 @@ class Published:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     also: Mapping[str, Half] = field(default_factory=dict)
     clean: Callable[[Config], Config] = same
+    older: Callable[[Config], Config] = same
     constant: Callable[[Config], dict[str, Tensor]] = nothing
+    told: Callable[[Config, dict[str, Tensor]], Config] = lambda config, state: {}
 
     @property
     def name(self) -> str:
@@ -142,7 +165,9 @@ class Published:
 
     def complete(self, config: Config) -> Config:
         """A config with what it leaves unsaid.  Raises ValueError where it asks for what this family is not."""
-        config = merge(self.base, self.clean(config))
+        with sensible("one of the values"):
+            config = merge(self.base, self.clean(config))
+        same_kinds(config, self.base)
         for path, allowed in self.fixed.items():
             allowed = allowed if isinstance(allowed, tuple) else (allowed,)
             value = look(config, path, allowed[0])
@@ -157,13 +182,13 @@ class Published:
             put(config, path, allowed[0] if isinstance(allowed, tuple) else allowed)
         for name, half in self.halves.items():
             half.write(arguments[name], config)
-        return config
+        return self.older(config)
 
     def table(self, config: Config, architecture: Architecture, prefix: str) -> Table:
         """The names of all tensors of an architecture's file, the trunk's with ``prefix`` before them."""
         trunk = self.trunk(config) if callable(self.trunk) else self.trunk
         rules = [Same(*rule) if isinstance(rule, tuple) else rule for rule in (*trunk, *architecture.inner)]
-        rules = [dataclasses.replace(rule, theirs=prefix + rule.theirs) for rule in rules]
+        rules = [rule.after(prefix) for rule in rules]
         drop = (*(prefix + path for path in self.drop), *architecture.drop)
         return Table(*rules, *architecture.rules, drop=drop, tied=architecture.tied, alias=architecture.alias)
 
@@ -229,6 +254,8 @@ def classifier(
     def parts(config: Config) -> dict[str, Any]:
         kind = config.get("problem_type")
         names = config.get("id2label") or dict.fromkeys(map(str, range(config.get("num_labels", 2))))
+        if not isinstance(names, dict) or not all(str(index).isdecimal() for index in names):
+            raise ValueError(f"id2label={names!r} numbers no labels")
         if kind not in (None, "single_label_classification") or len(names) < 2:
             raise ValueError(f"problem_type={kind!r} with {len(names)} labels is no choice between classes")
         labels = [names[i] for i in sorted(names, key=int)]

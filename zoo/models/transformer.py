@@ -1,8 +1,28 @@
 """The Transformer (Vaswani et al. 2017): encoder and decoder, post-LayerNorm, sinusoidal positions."""
 
 from functools import partial
+from typing import Any
 
-from zoo.nn import MLP, Attention, Backbone, Block, Causal, EncoderDecoder, PostNorm, Sinusoidal
+import torch
+from torch import Tensor
+
+from zoo.convert import Leading
+from zoo.models.inputs import TextInputs, TwoVocabularies
+from zoo.models.published import Architecture, Config, Derived, Key, Published, Size, act
+from zoo.nn import (
+    MLP,
+    Activation,
+    Attention,
+    Backbone,
+    Block,
+    Causal,
+    EncoderDecoder,
+    PostNorm,
+    Shifted,
+    Sinusoidal,
+    sinusoid,
+)
+from zoo.nn.sinusoid import Layout, Spacing
 
 
 class Transformer(EncoderDecoder):
@@ -10,6 +30,7 @@ class Transformer(EncoderDecoder):
 
     Both inputs are multiplied by sqrt(dim) before positions are added (section 3.4), so embeddings should begin small.
     ``dropout`` acts on both inputs and on every branch's output (base: 0.1).  Any length of source and target will do.
+    ``decoder_depth`` is ``depth`` if not given.  ``layout``, ``spacing`` and ``offset`` are those of ``Sinusoidal``.
     Post-norm wants a learning-rate warm-up; ``T5`` is easier to train.  Raises ValueError where ``heads`` does not
     divide ``dim``.
     """
@@ -21,16 +42,152 @@ class Transformer(EncoderDecoder):
         heads: int = 8,
         hidden: int | None = None,
         dropout: float = 0.0,
+        act: Activation = "relu",
+        decoder_depth: int | None = None,
+        layout: Layout = "interleaved",
+        spacing: Spacing = "half",
+        offset: int = 0,
     ):
-        ffn, residual = partial(MLP, hidden=hidden, act="relu"), partial(PostNorm, dropout=dropout)
-        position = partial(Sinusoidal, multiply=dim**0.5)
+        ffn, residual = partial(MLP, hidden=hidden, act=act), partial(PostNorm, dropout=dropout)
+        position = partial(Sinusoidal, layout=layout, spacing=spacing, multiply=dim**0.5, offset=offset)
         encoder = partial(Block, mixer=partial(Attention, heads=heads), ffn=ffn, residual=residual)
         decoder = partial(
             encoder,
             mixer=partial(Attention, heads=heads, mask=Causal()),
             cross=partial(Attention, heads=heads, cross=True),
         )
-        super().__init__(
-            Backbone(dim, depth, encoder, position=position, dropout=dropout),
-            Backbone(dim, depth, decoder, position=position, dropout=dropout),
-        )
+        half = partial(Backbone, position=position, dropout=dropout)
+        super().__init__(half(dim, depth, encoder), half(dim, decoder_depth or depth, decoder))
+
+
+# The files of transformers' Marian and FSMT; what BART and Whisper share with them is imported from here.
+
+LAYERS = tuple(
+    (f"{half}.layers.{{}}.{theirs}", f"backbone.{half}.blocks.{{}}.{ours}")
+    for half, branches in {
+        "encoder": {"self_attn": "mixer"},
+        "decoder": {"self_attn": "mixer", "encoder_attn": "cross"},
+    }.items()
+    for theirs, ours in (
+        *(
+            (f"{attention}.{name}_proj", f"{branch}.fn.{name}")
+            for attention, branch in branches.items()
+            for name in "qkv"
+        ),
+        *((f"{attention}.out_proj", f"{branch}.fn.o") for attention, branch in branches.items()),
+        *((f"{attention}_layer_norm", f"{branch}.norm") for attention, branch in branches.items()),
+        ("fc1", "ffn.fn.up"),
+        ("fc2", "ffn.fn.down"),
+        ("final_layer_norm", "ffn.norm"),
+    )
+)
+KEYS: dict[str, Key | Derived | str] = {
+    "dim": "d_model",
+    "depth": "encoder_layers",
+    "decoder_depth": "decoder_layers",
+    "heads": Key(("encoder_attention_heads", "decoder_attention_heads")),
+    "hidden": Key(("encoder_ffn_dim", "decoder_ffn_dim")),
+    "act": act("activation_function"),
+    "dropout": "dropout",
+}
+FIXED = {"is_encoder_decoder": True, "normalize_before": False, "add_final_layer_norm": False}
+BEGIN = "decoder_start_token_id"
+SHARED = (("head.out.weight", "embed.table.weight"),)
+COPIES = ("encoder.embed_tokens", "decoder.embed_tokens")  # of the shared table, in older files
+TABLES = ("encoder.embed_positions", "decoder.embed_positions")
+
+
+def always(value: str) -> Derived:
+    """An argument that a model type implies."""
+    return Derived(lambda config: value, lambda value, config: None)
+
+
+def shifted(config: Config) -> dict[str, Any]:
+    """The head with a bias that stays as it is."""
+    return {"head": Shifted}
+
+
+def positions(config: Config) -> dict[str, Tensor]:
+    """FSMT's two tables: padding has no position, and the first token's number is one more than padding's id."""
+    count, padding = config["max_position_embeddings"], config["pad_token_id"]
+    table = sinusoid(torch.arange(count + padding + 1), config["d_model"], "sin_cos", "last")
+    table[padding] = 0
+    return {f"model.{name}.weight": table.clone() for name in TABLES}
+
+
+MARIAN = Published(
+    "marian",
+    Transformer,
+    KEYS | {"layout": always("sin_cos"), "spacing": always("half")},
+    {
+        "MarianMTModel": Architecture(
+            "Seq2Seq",
+            shifted,
+            (("lm_head.weight", "head.out.weight"), Leading("final_logits_bias", "head.bias")),
+            prefix="model.",
+            tied=SHARED,
+        ),
+    },
+    trunk=(("shared", "embed.table"), *LAYERS),
+    inputs=TextInputs(begin=BEGIN),
+    base={
+        "activation_function": "gelu",
+        "dropout": 0.1,
+        "vocab_size": 58101,
+        "max_position_embeddings": 1024,
+        "scale_embedding": False,
+        "pad_token_id": 58100,
+        "eos_token_id": 0,
+        BEGIN: 58100,
+    },
+    fixed=FIXED
+    | {
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "normalize_embedding": False,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+    },
+    drop=(*COPIES, *TABLES),
+    sizes={
+        "opus-mt-en-de": Size(73_886_208, act="silu", dropout=0.1),
+        "transformer-base": Size(63_082_496, {"vocab_size": 37_000, "pad_token_id": 1, BEGIN: 1}),
+        "transformer-big": Size(
+            214_245_376, {"vocab_size": 37_000, "pad_token_id": 1, BEGIN: 1}, dim=1024, heads=16, dropout=0.3
+        ),
+    },
+)
+
+FSMT = Published(
+    "fsmt",
+    Transformer,
+    KEYS
+    | {
+        "layout": always("sin_cos"),
+        "spacing": always("last"),
+        "offset": Key(("pad_token_id",), lambda pad: pad + 1, lambda offset: offset - 1),
+    },
+    {
+        "FSMTForConditionalGeneration": Architecture(
+            "Seq2Seq",
+            lambda config: {"share": False, "tie": False},
+            (("model.decoder.output_projection", "head.out"),),
+            prefix="model.",
+        ),
+    },
+    trunk=(("encoder.embed_tokens", "embed.table"), ("decoder.embed_tokens", "target_embed.table"), *LAYERS),
+    inputs=TwoVocabularies(BEGIN),
+    base={
+        "activation_function": "relu",
+        "dropout": 0.1,
+        "src_vocab_size": 42024,
+        "tgt_vocab_size": 42024,
+        "max_position_embeddings": 1024,
+        "pad_token_id": 1,
+        "eos_token_id": 2,
+        BEGIN: 2,
+    },
+    fixed=FIXED | {"scale_embedding": True, "tie_word_embeddings": False},
+    constant=positions,
+    sizes={"fsmt-wmt19-en-de": Size(406_167_552, dim=1024, heads=16, hidden=8192, offset=2)},
+)

@@ -2,8 +2,22 @@
 
 from functools import partial
 
-from zoo.convert import Fused, Leading, PatchConv, Table
-from zoo.nn import MLP, Attention, Backbone, Block, LayerNorm, Learned2d, PreNorm
+from zoo.convert import Leading, PatchConv
+from zoo.models.inputs import ImageInputs
+from zoo.models.published import (
+    AnyRule,
+    Architecture,
+    Config,
+    Derived,
+    Key,
+    Published,
+    Size,
+    act,
+    classifier,
+    look,
+    put,
+)
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm
 
 
 class ViT(Backbone):
@@ -11,9 +25,10 @@ class ViT(Backbone):
     ``depth`` 12, 12, 24, 32.
 
     ``grid`` is the number of patches down and across, ``prefix`` that of the class tokens before them (0 with a mean
-    pool); together they must be the length of the input, else the forward raises ValueError.  ``dropout`` acts on the
-    input, on both branches' outputs and inside the MLP (the paper: 0.1); ``drop_path`` grows linearly to the last
-    block (DeiT: 0.1).  Raises ValueError where ``heads`` does not divide ``dim``.
+    pool); together they must be the length of the input, else the forward raises ValueError.  ``bias`` is that of
+    queries, keys and values.  ``dropout`` acts on the input, on both branches' outputs and inside the MLP (the paper:
+    0.1); ``drop_path`` grows linearly to the last block (DeiT: 0.1).  Raises ValueError where ``heads`` does not divide
+    ``dim``.
 
     SimpleViT (Beyer et al. 2022) is other parts, not a flag: ``Backbone`` with ``position=Sinusoidal2d``.
     """
@@ -29,10 +44,16 @@ class ViT(Backbone):
         eps: float = 1e-6,
         dropout: float = 0.0,
         drop_path: float = 0.0,
+        act: Activation = "gelu",
+        bias: bool = True,
     ):
         height, width = (grid, grid) if isinstance(grid, int) else grid
         norm = partial(LayerNorm, eps=eps)
-        block = partial(Block, mixer=partial(Attention, heads=heads), ffn=partial(MLP, hidden=hidden, dropout=dropout))
+        block = partial(
+            Block,
+            mixer=partial(Attention, heads=heads, bias=True if bias else "o"),
+            ffn=partial(MLP, hidden=hidden, act=act, dropout=dropout),
+        )
         residual = partial(PreNorm, norm=norm, dropout=dropout)
         rates = [drop_path * i / max(depth - 1, 1) for i in range(depth)]
         super().__init__(
@@ -45,17 +66,80 @@ class ViT(Backbone):
         )
 
 
-# timm's VisionTransformer, as its files on the hub are named.
-TIMM = Table(
-    PatchConv("patch_embed.proj", "embed.projection"),
-    Leading("cls_token", "pool.weight"),
-    Leading("pos_embed", "backbone.position.weight"),
-    ("blocks.{}.norm1", "backbone.blocks.{}.mixer.norm"),
-    Fused("blocks.{}.attn.qkv", tuple("backbone.blocks.{}.mixer.fn." + x for x in "qkv")),
-    ("blocks.{}.attn.proj", "backbone.blocks.{}.mixer.fn.o"),
-    ("blocks.{}.norm2", "backbone.blocks.{}.ffn.norm"),
-    ("blocks.{}.mlp.fc1", "backbone.blocks.{}.ffn.fn.up"),
-    ("blocks.{}.mlp.fc2", "backbone.blocks.{}.ffn.fn.down"),
-    ("norm", "backbone.last_norm"),
-    ("head", "head"),
+# The files of transformers' ViT; what its relatives share is imported from here.
+
+
+def grid(prefix: str = "") -> Derived:
+    """The grid of patches, from the sizes of image and patch that stand below ``prefix``."""
+
+    def load(config: Config) -> list[int]:
+        image, patch = look(config, prefix + "image_size"), look(config, prefix + "patch_size")
+        if not isinstance(patch, int):
+            raise ValueError(f"patch_size={patch!r} is not supported; a patch has as many pixels down as across")
+        return [side // patch for side in ((image, image) if isinstance(image, int) else image)]
+
+    def save(value: list[int] | int, config: Config) -> None:
+        patch = look(config, prefix + "patch_size")
+        put(
+            config, prefix + "image_size", value * patch if isinstance(value, int) else [side * patch for side in value]
+        )
+
+    return Derived(load, save)
+
+
+LAYERS = (
+    ("encoder.layer.{}.layernorm_before", "backbone.blocks.{}.mixer.norm"),
+    ("encoder.layer.{}.attention.attention.query", "backbone.blocks.{}.mixer.fn.q"),
+    ("encoder.layer.{}.attention.attention.key", "backbone.blocks.{}.mixer.fn.k"),
+    ("encoder.layer.{}.attention.attention.value", "backbone.blocks.{}.mixer.fn.v"),
+    ("encoder.layer.{}.attention.output.dense", "backbone.blocks.{}.mixer.fn.o"),
+    ("encoder.layer.{}.layernorm_after", "backbone.blocks.{}.ffn.norm"),
+    ("encoder.layer.{}.intermediate.dense", "backbone.blocks.{}.ffn.fn.up"),
+    ("encoder.layer.{}.output.dense", "backbone.blocks.{}.ffn.fn.down"),
+    ("layernorm", "backbone.last_norm"),
+)
+KEYS: dict[str, Key | Derived | str] = {
+    "dim": "hidden_size",
+    "depth": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "hidden": "intermediate_size",
+    "act": act("hidden_act"),
+    "bias": "qkv_bias",
+    "eps": "layer_norm_eps",
+    "dropout": "hidden_dropout_prob",
+}
+BASE = {"hidden_act": "gelu", "qkv_bias": True, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0, "patch_size": 16}
+
+
+def trunk(config: Config) -> tuple[AnyRule, ...]:
+    return (
+        Leading("embeddings.cls_token", "pool.weight"),
+        PatchConv("embeddings.patch_embeddings.projection", "embed.projection", config["num_channels"]),
+        Leading("embeddings.position_embeddings", "backbone.position.weight"),
+        *LAYERS,
+    )
+
+
+THOUSAND = {"id2label": {str(i): f"LABEL_{i}" for i in range(1000)}}  # ImageNet
+
+PUBLISHED = Published(
+    "vit",
+    ViT,
+    {**KEYS, "grid": grid()},
+    {
+        "ViTForImageClassification": classifier((("classifier", "head.out"),), ClassToken, prefix="vit."),
+        "ViTModel": Architecture(None),
+    },
+    trunk=trunk,
+    inputs=ImageInputs(),
+    base={**BASE, "image_size": 224, "num_channels": 3},
+    drop=("pooler", "embeddings.mask_token"),
+    sizes={
+        "vit-b16": Size(86_567_656, THOUSAND),
+        "vit-b32": Size(88_224_232, {**THOUSAND, "patch_size": 32}),
+        "vit-ti16": Size(5_717_416, THOUSAND, dim=192, heads=3),
+        "vit-s16": Size(22_050_664, THOUSAND, dim=384, heads=6),
+        "vit-l16": Size(304_326_632, THOUSAND, dim=1024, depth=24, heads=16),
+        "vit-h14": Size(632_045_800, {**THOUSAND, "patch_size": 14}, dim=1280, depth=32, heads=16),
+    },
 )

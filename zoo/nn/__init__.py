@@ -6,8 +6,10 @@ from zoo.nn.backbone import Backbone, EncoderDecoder, padding_positions, segment
 from zoo.nn.block import Block, Parallel
 from zoo.nn.cache import Cache
 from zoo.nn.context import Context, FeedForward, Mixer, Part
+from zoo.nn.convolved import Convolved
+from zoo.nn.disentangled import Disentangled, PositionProjections
 from zoo.nn.ffn import GLU, MLP, Activation
-from zoo.nn.head import Head, HeadFactory, Project, Transform
+from zoo.nn.head import Head, HeadFactory, Project, Shifted, Transform
 from zoo.nn.init import Init
 from zoo.nn.mask import Causal, Full, Global, Mask, Prefix, Window
 from zoo.nn.norm import LayerNorm, NoNorm, Norm, RMSNorm
@@ -16,6 +18,7 @@ from zoo.nn.position import (
     ALiBi,
     Buckets,
     FrequencyScaling,
+    HalfPrecision,
     Learned,
     Learned2d,
     LinearScaling,

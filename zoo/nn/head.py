@@ -4,6 +4,8 @@
 
 from collections.abc import Callable
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.nn.ffn import Activation, activation
@@ -39,6 +41,18 @@ class Project(Head):
     def forward(self, x: Tensor) -> Tensor:
         y = self.out(self.norm(x))
         return y if self.scale == 1 else y * self.scale
+
+
+class Shifted(Head):
+    """W x + b with a ``bias`` that is kept but not trained: the final_logits_bias of BART and Marian."""
+
+    def __init__(self, dim: int, outputs: int, tied: nn.Parameter | None = None):
+        super().__init__()
+        self.out = linear(dim, outputs, tied, False)
+        self.register_buffer("bias", torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.out.weight, self.bias)
 
 
 class Transform(Head):

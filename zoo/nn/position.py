@@ -70,6 +70,7 @@ class Sinusoidal(Position):
     """Fixed sines and cosines (Vaswani et al. 2017, section 3.5); the layouts in use are named in ``zoo.nn.sinusoid``.
 
     The input is multiplied by ``multiply`` first, for small embeddings drown in waves of height 1 (section 3.4: √D).
+    The first token's number is ``offset`` (fairseq: 2).
     """
 
     def __init__(
@@ -79,12 +80,15 @@ class Sinusoidal(Position):
         spacing: Spacing = "half",
         base: float = 10_000.0,
         multiply: float = 1.0,
+        offset: int = 0,
     ):
         super().__init__(dim)
-        self.dim, self.layout, self.spacing, self.base, self.multiply = dim, layout, spacing, base, multiply
+        self.dim, self.layout, self.spacing, self.base = dim, layout, spacing, base
+        self.multiply, self.offset = multiply, offset
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        return x * self.multiply + sinusoid(pos, self.dim, self.layout, self.spacing, self.base).type_as(x)
+        waves = sinusoid(pos + self.offset, self.dim, self.layout, self.spacing, self.base)
+        return x * self.multiply + waves.type_as(x)
 
 
 class Sinusoidal2d(Position):
@@ -127,6 +131,14 @@ class Llama3Scaling(FrequencyScaling):
         turns = self.length * frequency / (2 * math.pi)  # full turns over the trained context
         ramp = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
         return frequency * (ramp + (1 - ramp) / self.factor)
+
+
+class HalfPrecision(FrequencyScaling):
+    """Frequencies as float16 holds them: a model trained with all its numbers in half precision knows no others
+    (ESM-2, Lin et al. 2022)."""
+
+    def __call__(self, frequency: Tensor) -> Tensor:
+        return frequency.half().type_as(frequency)
 
 
 class Rotary(Position):

@@ -10,6 +10,7 @@ DiT's time step        cos_sin      half       all cosines, then all sines
 =====================  ===========  =========  ==========================================
 """
 
+import math
 from typing import Literal
 
 import torch
@@ -25,7 +26,8 @@ def sinusoid(
     """(...,) positions -> (..., dim) float32."""
     half = dim // 2
     steps = half if spacing == "half" else half - 1
-    frequency = base ** (-torch.arange(half, device=pos.device).float() / steps)
+    step = -math.log(base) / steps  # in this order the tables of Whisper and FSMT come out bit for bit
+    frequency = (torch.arange(half, device=pos.device).float() * step).exp()
     angle = pos[..., None].float() * frequency  # (..., dim / 2)
     if layout == "interleaved":
         return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)

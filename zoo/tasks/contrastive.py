@@ -11,10 +11,12 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
 from zoo.nn import Backbone, Mean, Pool
+from zoo.tasks.metrics import every
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.task import Task
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
+CHUNK = 1024  # inputs that are compared with all targets at once
 HOTTEST = math.log(100)  # the scale is kept below 100, as CLIP's is
 
 
@@ -59,6 +61,7 @@ class Contrastive(Task):
             self.target_projection = nn.Linear(dim, width, bias=False) if width else None
             parts = ["target_embed", "target_pool", *(["target_projection"] if width else [])]
             self.begin(target_backbone, *parts)
+        self.kept: list[tuple[Tensor, Tensor]] = []  # the vectors of the pairs that were evaluated
         self.scale = nn.Parameter(torch.tensor(-math.log(temperature), device="cpu"))  # also where the rest has no values
 
     def forward(self, tokens: Tokens) -> Tensor:
@@ -84,11 +87,21 @@ class Contrastive(Task):
         """ "loss": the mean of both directions' cross-entropies; "accuracy": how often the right half is nearest.  The
         other pairs of this process's batch are what each is told from."""
         assert batch.target is not None, "Contrastive needs pairs"
-        logits = self.similarity(batch.input, batch.target).float()
+        a, b = self(batch.input).float(), self.target(batch.target).float()
+        if not training:
+            self.kept.append((a.detach().cpu(), b.detach().cpu()))
+        logits = self.scale.exp() * a @ b.mT
         truth = torch.arange(len(logits), device=logits.device)
         both = [F.cross_entropy(side, truth, reduction="sum") for side in (logits, logits.mT)]
         count = torch.tensor(len(logits), device=logits.device)
         return {"loss": ((both[0] + both[1]) / 2, count), "accuracy": ((logits.argmax(-1) == truth).sum(), count)}
+
+    def measure(self, texts: list[tuple[str, str]]) -> dict[str, float]:
+        """Recall over the whole split: how often an input's target is among its nearest 1, 5 and 10 of all."""
+        kept, self.kept = every([(a, b) for a, b in self.kept]), []
+        a, b = (torch.cat(side) for side in zip(*kept, strict=True))
+        rank = torch.cat([ranks(a[i : i + CHUNK], b, b[i : i + CHUNK]) for i in range(0, len(a), CHUNK)])
+        return {f"recall@{k}": float((rank < k).float().mean()) for k in (1, 5, 10)}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         self.scale.data.clamp_(max=HOTTEST)
@@ -96,3 +109,8 @@ class Contrastive(Task):
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """(B, E) unit vectors of the inputs."""
         return self(batch.input)
+
+
+def ranks(a: Tensor, b: Tensor, own: Tensor) -> Tensor:
+    """(N,) how many of all targets (M, E) are nearer to each input (N, E) than its own target (N, E) is."""
+    return (a @ b.mT > (a * own).sum(-1, keepdim=True) + 1e-6).sum(-1)

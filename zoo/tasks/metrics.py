@@ -42,6 +42,15 @@ class Meter:
         return {name: total / weight for name, (total, weight) in pairs.items() if weight}
 
 
+def every(items: list) -> list:
+    """The items of all processes together; every one must call this."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return items
+    parts: list = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(parts, items)
+    return [item for part in parts for item in part]
+
+
 class TextMetric(Described):
     """What a ``metrics`` slot takes: compares generated texts with their references."""
 

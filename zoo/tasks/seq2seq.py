@@ -16,9 +16,10 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 class Seq2Seq(Task):
     """Write one sequence from another, over any pair of modalities (Vaswani et al. 2017).
 
-    ``target_tokenizer`` is the source's if not given; equal tokenizers share one embedding, and ``tie`` lets the head
-    share the target's.  ``metrics`` compare greedily decoded texts with their references, on the first
-    ``decode_batches`` batches of each validation and on the whole test set; at most ``max_length`` tokens are decoded.
+    ``target_tokenizer`` is the source's if not given; equal tokenizers share one embedding unless ``share`` is false,
+    and ``tie`` lets the head share the target's.  ``metrics`` compare greedily decoded texts with their references, on
+    the first ``decode_batches`` batches of each validation and on the whole test set; at most ``max_length`` tokens are
+    decoded.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Seq2Seq(Task):
         target_tokenizer: Tokenizer | None = None,
         tie: bool = True,
         head: HeadFactory | None = None,
+        share: bool = True,
         label_smoothing: float = 0.0,
         metrics: list[TextMetric] | None = None,
         decode_batches: int = 8,
@@ -41,7 +43,7 @@ class Seq2Seq(Task):
         self.label_smoothing, self.metrics = label_smoothing, metrics or []
         self.decode_batches, self.max_length = decode_batches, max_length
         self.embed = tokenizer.embed(backbone.dim)
-        shared = self.target_tokenizer == tokenizer
+        shared = share and self.target_tokenizer == tokenizer
         self.target_embed = self.embed if shared else self.target_tokenizer.embed(backbone.dim)
         require_each_token(self.target_embed, "Seq2Seq")
         self.target_embed.add_start()

@@ -134,7 +134,7 @@ class Task(Described, pl.LightningModule):
 
 def require_causal(backbone: nn.Module, task: str) -> None:
     """Raise ValueError where a layer lets a token see its future: the loss would fall to nothing and mean nothing."""
-    q, k = torch.tensor(1_000_000), torch.tensor(1_000_001)
+    q, k = torch.tensor(1_000_000, device="cpu"), torch.tensor(1_000_001, device="cpu")  # also where the rest is meta
     for name, part in backbone.named_modules():
         if isinstance(part, Attention) and not part.cross and bool(part.mask(q, k)):
             raise ValueError(

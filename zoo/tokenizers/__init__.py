@@ -1,9 +1,10 @@
 """Raw data to tokens and back, and what predicting a token means."""
 
-from zoo.tokenizers.audio import ConvFrames, Frames, FrameStem, Waveform
+from zoo.tokenizers.audio import ConvFrames, Frames, FrameStem, PatchFrames, Waveform
 from zoo.tokenizers.bpe import BPE
 from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed
-from zoo.tokenizers.image import ConvStem, Patches, Stem
+from zoo.tokenizers.image import ConvStem, LinearStem, Patches, Resize, Stem
+from zoo.tokenizers.residues import ResidueEmbed
 from zoo.tokenizers.spectrogram import KaldiLogMel, LogMel, MeanNormalised, Spectrogram, WhisperLogMel
 from zoo.tokenizers.subword import Subword
 from zoo.tokenizers.text import Ids, TextEmbed, TextTokenizer
@@ -21,9 +22,13 @@ __all__ = [
     "KaldiLogMel",
     "Ids",
     "LinearEmbed",
+    "LinearStem",
     "LogMel",
     "MeanNormalised",
+    "PatchFrames",
     "Patches",
+    "Resize",
+    "ResidueEmbed",
     "Scores",
     "Spectrogram",
     "Stem",

@@ -41,6 +41,28 @@ class ConvFrames(FrameStem):
         return None if padding is None else padding[:, :: self.stride]
 
 
+class PatchFrames(FrameStem):
+    """Squares of ``patch`` bands and frames, one every ``stride`` = [bands, frames], as tokens in the order of a grid
+    of bands down and time across: the Audio Spectrogram Transformer's stem (Gong et al. 2021).
+
+    The number of frames must be fixed (``KaldiLogMel(frames=1024)``), for the tokens have a grid of positions.
+    """
+
+    def __init__(self, dim: int, tokenizer: "Frames", patch: int = 16, stride: list[int] | int = 10):
+        super().__init__(dim)
+        self.stride = patch  # tokens are no frames
+        steps = (stride, stride) if isinstance(stride, int) else tuple(stride)
+        self.projection = nn.Conv2d(1, dim, patch, steps)
+
+    def project(self, value: Tensor) -> Tensor:
+        return (
+            self.projection(value.mT[:, None]).flatten(2).mT
+        )  # (B, T, m) -> (B, D, down, across) -> (B, down across, D)
+
+    def padding(self, padding: Tensor | None) -> None:
+        return None
+
+
 class Frames(FeatureTokenizer):
     """Sound as log-mel spectrogram frames, ``stack`` consecutive ones a token.
 

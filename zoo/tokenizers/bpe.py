@@ -5,6 +5,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer as Backend
@@ -43,12 +44,17 @@ class BPE(TextTokenizer):
         self.names = {"pad": pad, "bos": bos, "eos": eos, "mask": mask}
         self._arguments = {"content": self.content, **self.names}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.backend.encode_special_tokens = True  # the library forgets it on the way
+
     @property
     def vocabulary(self) -> int:
         return self.backend.get_vocab_size()
 
     def find(self, role: str) -> int | None:
-        return self.backend.token_to_id(self.names[role])
+        name = self.names[role]
+        return None if name is None else self.backend.token_to_id(name)
 
     def encode(self, raw: str) -> Tensor:
         return torch.tensor([*self.backend.encode(raw, add_special_tokens=False).ids, self.special("eos")])
@@ -57,7 +63,7 @@ class BPE(TextTokenizer):
         return self.encode(raw)[:-1]
 
     def decode(self, value: Tensor) -> str:
-        special = {self.backend.token_to_id(name) for name in self.names.values()}
+        special = {self.backend.token_to_id(name) for name in self.names.values() if name}
         return self.backend.decode([i for i in value.tolist() if i not in special], skip_special_tokens=False)
 
     def sizes(self, device: torch.device) -> Tensor:

@@ -3,15 +3,34 @@
 # Shapes: B batch, C channels, H height, W width, P patch size, T = H W / P^2 patches, F = P P C features, D width.
 
 from collections.abc import Callable, Sequence
+from typing import Literal, get_args
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor, nn
 
+from zoo.described import Described
 from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer
+
+Filter = Literal["bilinear", "bicubic", "nearest"]
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> PIL's name
 
 
 class Stem(FeatureEmbed):
     """What ``Patches``' ``stem`` slot takes: built as ``stem(dim, tokenizer)``."""
+
+
+class LinearStem(Stem):
+    """One linear map of each patch; without ``bias``, CLIP's (Radford et al. 2021)."""
+
+    def __init__(self, dim: int, tokenizer: "Patches", bias: bool = True):
+        super().__init__(dim)
+        self.projection = nn.Linear(tokenizer.features, dim, bias=bias)
+
+    def project(self, value: Tensor) -> Tensor:
+        return self.projection(value)
 
 
 class ConvStem(Stem):
@@ -35,11 +54,74 @@ class ConvStem(Stem):
         return x.flatten(2).mT
 
 
+class Resize(Described):
+    """What ``Patches``' ``resize`` slot takes: how an image of any size becomes one of the model's.
+
+    ``size`` None: both sides become the model's, whatever the proportions (ViT).  A number: the shorter side gets so
+    many pixels, and the centre is cut out (CLIP; timm).  [height, width]: both sides, then the centre is cut out.
+    Black surrounds an image that is smaller than the cut.  Resized are bytes, antialiased, as torchvision does it; PIL
+    differs by 1 of 255 at most.
+    """
+
+    def __init__(
+        self,
+        size: list[int] | int | None = None,
+        interpolation: Filter = "bilinear",
+    ):
+        if interpolation not in get_args(Filter):
+            raise ValueError(f"interpolation={interpolation!r} is none of {', '.join(get_args(Filter))}")
+        self.size, self.interpolation = size, interpolation
+
+    def __call__(self, image: Tensor, height: int, width: int) -> Tensor:
+        """(C, H, W) uint8 -> (C, ``height``, ``width``) uint8."""
+        old = image.size(-2), image.size(-1)
+        if isinstance(self.size, int):
+            new = tuple(int(self.size * side / min(old)) for side in old)
+        else:
+            new = (height, width) if self.size is None else tuple(self.size)
+        image = interpolated(image, new, self.interpolation) if new != old else image
+        down, across = height - image.size(-2), width - image.size(-1)
+        if max(down, across) > 0:
+            down, across = max(down, 0), max(across, 0)
+            image = F.pad(image, (across // 2, across - across // 2, down // 2, down - down // 2))
+        top, left = (image.size(-2) - height) // 2, (image.size(-1) - width) // 2
+        return image[:, top : top + height, left : left + width]
+
+
+def interpolated(image: Tensor, size: tuple[int, ...], mode: str) -> Tensor:
+    if mode == "nearest":
+        return F.interpolate(image[None], size, mode="nearest-exact")[0]
+    if mode == "bilinear" and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):  # no kernel for bytes
+        image = F.interpolate(image[None].float(), size, mode=mode, antialias=True, align_corners=False)[0]
+        return image.round().clamp(0, 255).to(torch.uint8)
+    return F.interpolate(image[None], size, mode=mode, antialias=True, align_corners=False)[0]
+
+
+def converted(image: Image.Image, channels: int) -> Image.Image:
+    """A PIL image of any mode -> one of so many channels; what is transparent lies on white, where there is no alpha
+    channel.  Raises ValueError for numbers of channels that images have not."""
+    if channels not in MODES:
+        raise ValueError(f"channels={channels}: images have 1, 3 or 4 channels")
+    if channels < 4 and ("A" in image.getbands() or image.info.get("transparency") is not None):
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image if image.mode == MODES[channels] else image.convert(MODES[channels])
+
+
+def pixels(image: Image.Image) -> Tensor:
+    """(C, H, W) uint8"""
+    value = torch.from_numpy(np.array(image))  # (H, W) or (H, W, C)
+    return value[None] if value.dim() == 2 else value.permute(2, 0, 1)
+
+
 class Patches(FeatureTokenizer):
     """Images as ``patch`` x ``patch`` squares, row by row; ``size`` is a number of pixels or [height, width].
 
     A token is the normalised pixels (x - ``mean``) / ``std`` of its square, in the order row, column, channel; pixels
     are in [0, 1] before.  Predictions are scored by their mean squared error on normalised pixels.
+
+    ``resize`` brings images of other sizes to this one; without it ``encode`` raises ValueError for them, and a data
+    module fits them by the shorter side.
     Raises ValueError where the patch does not divide the image.
     """
 
@@ -53,9 +135,10 @@ class Patches(FeatureTokenizer):
         mean: list[float] | float = 0.5,
         std: list[float] | float = 0.5,
         stem: Callable[[int, "Patches"], Stem] | None = None,
+        resize: Resize | None = None,
     ):
         self.height, self.width = (size, size) if isinstance(size, int) else size
-        self.patch, self.channels, self.stem = patch, channels, stem
+        self.patch, self.channels, self.stem, self.resize = patch, channels, stem, resize
         if patch < 1 or self.height % patch or self.width % patch:
             raise ValueError(f"patch={patch} does not divide the image of {self.height} x {self.width} pixels")
         self.features = patch * patch * channels
@@ -67,9 +150,18 @@ class Patches(FeatureTokenizer):
         """Patches down and across."""
         return self.height // self.patch, self.width // self.patch
 
-    def encode(self, raw: Tensor) -> Tensor:
-        """(C, H, W) -> (T, F), or with a batch in front; uint8, or floats in [0, 1]."""
-        if tuple(raw.shape[-3:]) != (self.channels, self.height, self.width):
+    def encode(self, raw: Tensor | Image.Image) -> Tensor:
+        """(C, H, W) -> (T, F), or with a batch in front; uint8, or floats in [0, 1].  With ``resize``, PIL images go
+        through it, and single images of bytes that have another size."""
+        shape = (self.channels, self.height, self.width)
+        if isinstance(raw, Image.Image):
+            raw = pixels(converted(raw, self.channels))
+            raw = self.resize(raw, *shape[1:]) if self.resize else raw
+        elif (
+            self.resize and raw.dtype == torch.uint8 and len(raw) == shape[0] and raw.dim() == 3 and raw.shape != shape
+        ):
+            raw = self.resize(raw, *shape[1:])
+        if tuple(raw.shape[-3:]) != shape:
             small = min(raw.shape[-2:]) < self.patch
             raise ValueError(
                 f"an image of {raw.shape[-3]} channels and {raw.shape[-2]} x {raw.shape[-1]} pixels"
@@ -104,4 +196,4 @@ def _per_channel(name: str, value: Sequence[float] | float, channels: int) -> Te
     values = [value] * channels if isinstance(value, (int, float)) else list(value)
     if len(values) != channels:
         raise ValueError(f"{name}={value} has {len(values)} numbers for {channels} channels")
-    return torch.tensor(values).view(channels, 1, 1)
+    return torch.tensor(values, device="cpu").view(channels, 1, 1)  # also where models are built without values

@@ -5,6 +5,7 @@
 import functools
 from typing import Literal
 
+import torch.nn.functional as F
 import torchaudio.compliance.kaldi as kaldi
 import torchaudio.transforms as transforms
 from torch import Tensor
@@ -73,12 +74,17 @@ class MeanNormalised(Spectrogram):
 
 
 class WhisperLogMel(Spectrogram):
-    """Whisper's (Radford et al. 2022): log10 of Slaney-scaled mel power, at least the peak - 8, (x + 4) / 4."""
+    """Whisper's (Radford et al. 2022): log10 of Slaney-scaled mel power, at least the peak - 8, (x + 4) / 4.
 
-    def __init__(self, mels: int = 80):
-        self.rate, self.mels = 16_000, mels
+    Every sound is cut to ``seconds``, or filled up with silence to them (published: 30); None takes it as it is.
+    """
+
+    def __init__(self, mels: int = 80, seconds: float | None = None):
+        self.rate, self.mels, self.seconds = 16_000, mels, seconds
 
     def __call__(self, samples: Tensor) -> Tensor:
+        if self.seconds is not None:
+            samples = F.pad(samples, (0, round(self.seconds * self.rate) - len(samples)))  # a negative pad cuts
         power = self._power(samples)[..., :-1].mT  # the published code drops the last frame
         x = power.clamp(min=1e-10).log10()
         return (x.clamp(min=x.max() - 8) + 4) / 4
@@ -99,10 +105,18 @@ class WhisperLogMel(Spectrogram):
 
 class KaldiLogMel(Spectrogram):
     """Kaldi's filter bank as the Audio Spectrogram Transformer uses it (Gong et al. 2021): 25 ms Hanning windows every
-    10 ms, (x - ``mean``) / (2 ``std``)."""
+    10 ms, (x - ``mean``) / (2 ``std``).  ``frames`` is their number, where it is fixed: the rest is cut off, or zeros
+    are put after them before all is normalised."""
 
-    def __init__(self, rate: int = 16_000, mels: int = 128, mean: float = -4.2677393, std: float = 4.5689974):
-        self.rate, self.mels, self.mean, self.std = rate, mels, mean, std
+    def __init__(
+        self,
+        rate: int = 16_000,
+        mels: int = 128,
+        mean: float = -4.2677393,
+        std: float = 4.5689974,
+        frames: int | None = None,
+    ):
+        self.rate, self.mels, self.mean, self.std, self.frames = rate, mels, mean, std, frames
 
     def __call__(self, samples: Tensor) -> Tensor:
         frames = kaldi.fbank(
@@ -114,4 +128,6 @@ class KaldiLogMel(Spectrogram):
             window_type="hanning",
             dither=0.0,
         )
+        if self.frames is not None:
+            frames = F.pad(frames, (0, 0, 0, self.frames - len(frames)))  # a negative number cuts
         return (frames - self.mean) / (2 * self.std)

@@ -23,6 +23,7 @@ class TextTokenizer(Tokenizer):
 
     modality = "text"
     vocabulary: int
+    names: dict[str, str | None] = {}  # the special tokens' texts, by their roles
     stem: Callable[..., Embed] | None = None
 
     def find(self, role: str) -> int | None:
@@ -33,7 +34,8 @@ class TextTokenizer(Tokenizer):
         """The same, with a ValueError where there is none."""
         index = self.find(role)
         if index is None:
-            raise ValueError(f"the vocabulary has no {role} token; give {type(self).__name__}({role}=...) its name")
+            name = f" {self.names[role]!r}" if self.names.get(role) else ""
+            raise ValueError(f"the vocabulary has no {role} token{name}; give {type(self).__name__}({role}=...) its name")
         return index
 
     def prompt(self, raw: str) -> Tensor:

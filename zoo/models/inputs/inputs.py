@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +29,20 @@ class Inputs:
     def lacking(self, task: nn.Module) -> State:
         """Tensors, by our names, that the family's files must have and this task has not: zeros that change nothing."""
         return {}
+
+
+def preprocessing(folder: Path | None, part: str) -> Config:
+    """What ``preprocessor_config.json`` says, or ``part`` of the newer ``processor_config.json``; {} without either.
+    Raises ValueError for a damaged file."""
+    for name in ("preprocessor_config.json", "processor_config.json") if folder else ():
+        file = folder / name  # type: ignore[operator]
+        if not file.is_file():
+            continue
+        try:
+            found = json.loads(file.read_text(encoding="utf8"))
+            if name != "preprocessor_config.json":
+                found = found.get(part, {})
+            return dict(found)
+        except (UnicodeDecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{file} is no JSON object ({error})") from None
+    return {}

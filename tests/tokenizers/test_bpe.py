@@ -83,8 +83,8 @@ def test_hidden_tokens_are_seen_as_the_mask():
 def test_the_head_shares_the_table_only_when_tied():
     tokenizer = BPE()
     embed = tokenizer.embed(8)
-    assert tokenizer.head(8, embed).weight is embed.table.weight
-    assert tokenizer.head(8).weight is not embed.table.weight
+    assert tokenizer.head(8, embed).out.weight is embed.table.weight
+    assert tokenizer.head(8).out.weight is not embed.table.weight
 
 
 def test_training_from_files_writes_a_tokenizer(tmp_path):

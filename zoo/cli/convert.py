@@ -1,0 +1,53 @@
+"""``convert``: a checkpoint of any kind -> a directory as its family is published."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch import nn
+
+import zoo
+from zoo.cli.errors import UserError, guarded, quiet
+from zoo.tasks import Task
+
+EPILOG = """\
+python -m zoo convert runs/NAME my-model              a run of one's own, for from_pretrained
+python -m zoo convert timm:vit_base_patch16_224 vit   timm's weights in the hub's form
+python -m zoo convert old-directory new-directory     pickles to safetensors, vocab.txt to tokenizer.json"""
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        "python -m zoo convert",
+        description="Write a checkpoint as its family is published: config.json, model.safetensors, tokenizer.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("source", help="a directory, a model of the hub, timm:NAME, a run, or a .ckpt of a run")
+    parser.add_argument("destination", type=Path)
+    options = parser.parse_args(argv[1:])
+    quiet()
+    return guarded(lambda: convert(options.source, options.destination))
+
+
+def convert(source: str, destination: Path) -> None:
+    task = read(source)
+    zoo.save(task, destination)
+    size = sum(weight.numel() for weight in task.parameters())
+    print(f"{type(task).__name__} of {type(task.backbone).__name__}, {size:,} parameters: {destination}")
+
+
+def read(source: str) -> nn.Module:
+    """A task from anything that holds one."""
+    path = Path(source)
+    if (path / "config.yaml").is_file() and not (path / "config.json").is_file():
+        found = [path / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")]
+        existing = [file for file in found if file.exists()]
+        if not existing:
+            raise UserError(f"the run {source} has no checkpoint yet")
+        path = existing[0]
+    if path.suffix == ".ckpt" and path.is_file():
+        return Task.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    return zoo.load(source)

@@ -1,0 +1,176 @@
+"""Images beside a published model: ``preprocessor_config.json``, in the forms that it has had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing
+from zoo.models.inputs.text import read_text, write_text
+from zoo.models.values import sensible
+from zoo.tokenizers import Patches, Resize, Stem, Tokenizer
+from zoo.tokenizers.image import Filter
+
+USUAL = {  # what each kind of file means where it says nothing
+    "ViTImageProcessor": {
+        "size": {"height": 224, "width": 224},
+        "resample": 2,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+    },
+    "DeiTImageProcessor": {
+        "size": {"height": 256, "width": 256},
+        "resample": 3,
+        "do_center_crop": True,
+        "image_mean": [0.485, 0.456, 0.406],
+        "image_std": [0.229, 0.224, 0.225],
+    },
+    "CLIPImageProcessor": {
+        "size": {"shortest_edge": 224},
+        "resample": 3,
+        "do_center_crop": True,
+        "image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711],
+    },
+}
+FILTERS: dict[int, Filter] = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # PIL's numbers
+
+
+class ImageInputs(Inputs):
+    """One image.  ``kind`` names the preprocessor of the family."""
+
+    def __init__(self, kind: str = "ViTImageProcessor"):
+        self.kind = kind
+
+    def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
+        found = preprocessing(folder, "image_processor")
+        return {"tokenizer": read_image(config, found, self.kind)}
+
+    def write(self, task: nn.Module) -> tuple[Config, Files]:
+        return write_image(task.tokenizer, self.kind)
+
+
+class ImageTextInputs(Inputs):
+    """An image and its text: CLIP's two towers."""
+
+    def __init__(self, kind: str, stem: Callable[..., Stem]):
+        self.kind, self.stem = kind, stem
+
+    def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
+        text = {**config["text_config"], "model_type": config["model_type"]}
+        found = preprocessing(folder, "image_processor")
+        return {
+            "tokenizer": read_image(config["vision_config"], found, self.kind, self.stem),
+            "target_tokenizer": read_text(text, folder, None, "bos_token_id"),
+        }
+
+    def write(self, task: nn.Module) -> tuple[Config, Files]:
+        vision, files = write_image(task.tokenizer, self.kind)
+        text, more = write_text(task.target_tokenizer, "bos_token_id")
+        return {"vision_config": vision, "text_config": text}, {**files, **more}
+
+
+def read_image(config: Config, found: Config, kind: str, stem: Callable[..., Stem] | None = None) -> Patches:
+    """The image tokenizer of a model: its size from config.json, how images are brought to it from ``found``.
+
+    Raises ValueError for a preprocessor that is not known, or that does what is not known here.
+    """
+    with sensible("the image preprocessor"):
+        return understood(config, found, kind, stem)
+
+
+def understood(config: Config, found: Config, kind: str, stem: Callable[..., Stem] | None) -> Patches:
+    name = found.get("image_processor_type") or found.get("feature_extractor_type") or kind
+    name = name.removesuffix("Fast").replace("FeatureExtractor", "ImageProcessor")
+    if name not in USUAL:
+        raise ValueError(f"the image preprocessor {name!r} is not known; there are {', '.join(USUAL)}")
+    words = {"do_resize": True, "do_rescale": True, "do_normalize": True, **USUAL[name], **found}
+    unit = 255 * words.get("rescale_factor", 1 / 255) if words["do_rescale"] else 255.0  # theirs = ours times this
+    mean, std = (words["image_mean"], words["image_std"]) if words["do_normalize"] else ([0.0], [1.0])
+    channels = config["num_channels"]
+    height, width = pair(config["image_size"])
+    return Patches(
+        [height, width] if height != width else height,
+        config["patch_size"],
+        channels,
+        per_channel(mean, unit, channels),
+        per_channel(std, unit, channels),
+        stem,
+        read_resize(words, name, height, width) if words["do_resize"] else None,
+    )
+
+
+def read_resize(words: Config, name: str, height: int, width: int) -> Resize:
+    """How images are brought to ``height`` x ``width``; a file for another size is scaled to this one."""
+    if words["resample"] not in FILTERS:
+        raise ValueError(
+            f"the image preprocessor's resample={words['resample']!r} is not supported; there are {FILTERS}"
+        )
+    size = words["size"]
+    if isinstance(size, int):
+        size = {"shortest_edge": size} if name == "CLIPImageProcessor" else {"height": size, "width": size}
+    elif isinstance(size, (list, tuple)):
+        size = {"height": size[0], "width": size[1]}
+    if set(size) - {"height", "width", "shortest_edge"} or not size:
+        raise ValueError(
+            f"the image preprocessor's size={size!r} is not supported; it has height and width, or shortest_edge"
+        )
+    crop = words.get("crop_size", 224) if words.get("do_center_crop") else size
+    crop = (crop, crop) if isinstance(crop, int) else (crop.get("height"), crop.get("width"))
+    scale = height / crop[0] if crop[0] else 1.0
+    if "shortest_edge" in size:
+        return Resize(round(size["shortest_edge"] * scale), FILTERS[words["resample"]])
+    both = [round(size["height"] * scale), round(size["width"] * scale)]
+    return Resize(None if both == [height, width] or crop == (None, None) else both, FILTERS[words["resample"]])
+
+
+def write_image(tokenizer: Tokenizer, kind: str) -> tuple[Config, Files]:
+    """What config.json says about an image tokenizer, and preprocessor_config.json.  Raises ValueError for a tokenizer
+    of another modality."""
+    if not isinstance(tokenizer, Patches):
+        raise ValueError(f"it reads images, and its tokenizer is {type(tokenizer).__name__}")
+    given = tokenizer._arguments or {"mean": tokenizer.mean.flatten().tolist(), "std": tokenizer.std.flatten().tolist()}
+    height, width = tokenizer.height, tokenizer.width
+    resize = tokenizer.resize or Resize(max(height, width), "bicubic")  # nearly what a data module does
+    if resize.size is None:
+        size = {"height": height, "width": width}
+    elif isinstance(resize.size, int):
+        size = {"shortest_edge": resize.size}
+    else:
+        size = {"height": resize.size[0], "width": resize.size[1]}
+    words = {
+        "image_processor_type": kind,
+        "do_convert_rgb": tokenizer.channels == 3,
+        "do_resize": True,
+        "size": size,
+        "resample": {name: number for number, name in FILTERS.items()}[resize.interpolation],
+        "do_center_crop": resize.size is not None,
+        "crop_size": {"height": height, "width": width},
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": per_channel(given["mean"], 1, tokenizer.channels),
+        "image_std": per_channel(given["std"], 1, tokenizer.channels),
+    }
+    config = {
+        "image_size": height if height == width else [height, width],
+        "patch_size": tokenizer.patch,
+        "num_channels": tokenizer.channels,
+    }
+    return config, {"preprocessor_config.json": json.dumps(words, indent=2) + "\n"}
+
+
+def pair(size: list[int] | int) -> tuple[int, int]:
+    """A size, square where it is one number."""
+    return (size, size) if isinstance(size, int) else (size[0], size[1])
+
+
+def per_channel(values: list[float] | float, unit: float, channels: int) -> list[float]:
+    """One value a channel, on pixels in [0, 1]; equal ones do for any number of channels."""
+    values = [values] if isinstance(values, (int, float)) else values
+    values = values[:1] * channels if len(set(values)) == 1 else values
+    return [value / unit for value in values] if unit != 1 else list(values)

@@ -1,0 +1,64 @@
+"""Spectrograms beside a published model: ``preprocessor_config.json`` of the Audio Spectrogram Transformer."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing
+from zoo.models.values import sensible
+from zoo.tokenizers import Frames, KaldiLogMel, PatchFrames
+
+
+class SpectrogramInputs(Inputs):
+    """Sound as patches of Kaldi's filter bank (Gong et al. 2021)."""
+
+    def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
+        found = preprocessing(folder, "feature_extractor")
+        with sensible("the audio preprocessor"):
+            return {"tokenizer": read_frames(config, found)}
+
+    def write(self, task: nn.Module) -> tuple[Config, Files]:
+        tokenizer, embed = task.tokenizer, task.embed
+        spectrogram = getattr(tokenizer, "spectrogram", None)
+        known = isinstance(embed, PatchFrames) and isinstance(spectrogram, KaldiLogMel) and tokenizer.stack == 1
+        if not known or spectrogram.frames is None:
+            raise ValueError("it reads Frames(KaldiLogMel(frames=...), stem=PatchFrames) and nothing else")
+        down, across = embed.projection.stride
+        config = {
+            "num_mel_bins": spectrogram.mels,
+            "max_length": spectrogram.frames,
+            "patch_size": embed.projection.kernel_size[0],
+            "frequency_stride": down,
+            "time_stride": across,
+        }
+        words = {
+            "feature_extractor_type": "ASTFeatureExtractor",
+            "sampling_rate": spectrogram.rate,
+            "num_mel_bins": spectrogram.mels,
+            "max_length": spectrogram.frames,
+            "do_normalize": True,
+            "mean": spectrogram.mean,
+            "std": spectrogram.std,
+            "feature_size": 1,
+            "padding_value": 0.0,
+            "return_attention_mask": False,
+        }
+        return config, {"preprocessor_config.json": json.dumps(words, indent=2) + "\n"}
+
+
+def read_frames(config: Config, found: Config) -> Frames:
+    """The tokenizer of a model: its sizes from config.json, how sound becomes a spectrogram from ``found``."""
+    mels = config["num_mel_bins"]
+    if found.get("num_mel_bins", mels) != mels:
+        raise ValueError(f"the audio preprocessor's num_mel_bins={found['num_mel_bins']} is not the model's {mels}")
+    scale = {name: found[name] for name in ("mean", "std") if name in found}
+    if not found.get("do_normalize", True):
+        scale = {"mean": 0.0, "std": 0.5}
+    spectrogram = KaldiLogMel(found.get("sampling_rate", 16_000), mels, **scale, frames=config["max_length"])
+    stride = [config["frequency_stride"], config["time_stride"]]
+    return Frames(spectrogram, stem=partial(PatchFrames, patch=config["patch_size"], stride=stride))

@@ -1,0 +1,60 @@
+"""Mistral (Jiang et al. 2023): LLaMA with grouped queries and, in its first version, a sliding window."""
+
+from functools import partial
+
+from zoo.models.inputs import TextInputs
+from zoo.models.llama import ATTENTION, BASE, CLASSIFIER, EMBEDDING, FFN, KEYS, LANGUAGE, THETA, gather_rope
+from zoo.models.published import Published, Size
+from zoo.nn import GLU, Attention, Backbone, Block, Causal, PreNorm, RMSNorm, Rotary, Window
+
+
+class Mistral(Backbone):
+    """Mistral 7B v0.1 by default; v0.3: ``window=None, theta=1e6``.
+
+    A token sees itself and the ``window - 1`` before it, or all before it where that is None.  ``dropout`` acts on the
+    input, both branches' outputs and the attention weights (published: none).  ``length`` is stated in published files
+    as the longest context that the model is meant for; nothing here depends on it.  Raises ValueError where ``heads``
+    does not divide ``dim`` and no ``head_dim`` is given, or ``kv_heads`` not ``heads``.
+    """
+
+    def __init__(
+        self,
+        dim: int = 4096,
+        depth: int = 32,
+        heads: int = 32,
+        kv_heads: int | None = 8,
+        hidden: int | None = 14336,
+        theta: float = 10_000.0,
+        window: int | None = 4096,
+        eps: float = 1e-5,
+        dropout: float = 0.0,
+        head_dim: int | None = None,
+        length: int = 32768,
+    ):
+        norm, mask = partial(RMSNorm, eps=eps), Causal() if window is None else Causal() & Window(window)
+        attention = partial(Attention, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
+        block = partial(
+            Block,
+            mixer=partial(attention, mask=mask, bias=False, dropout=dropout),
+            ffn=partial(GLU, hidden=hidden),
+            residual=partial(PreNorm, norm=norm, dropout=dropout),
+        )
+        super().__init__(dim, depth, block, position=partial(Rotary, theta=theta), last_norm=norm, dropout=dropout)
+
+
+PUBLISHED = Published(
+    "mistral",
+    Mistral,
+    {**KEYS, **THETA, "window": "sliding_window"},
+    {"MistralForCausalLM": LANGUAGE, "MistralForSequenceClassification": CLASSIFIER},
+    trunk=(*EMBEDDING, *ATTENTION, *FFN),
+    inputs=TextInputs(),
+    base={**BASE, "num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096},
+    fixed={"hidden_act": "silu", "rope_parameters.rope_type": "default"},
+    drop=("layers.{}.self_attn.rotary_emb.inv_freq",),
+    clean=gather_rope,
+    sizes={
+        "mistral-7b": Size(7_241_732_096),
+        "mistral-7b-v0.3": Size(7_248_023_552, {"vocab_size": 32768}, window=None, theta=1e6),
+    },
+)

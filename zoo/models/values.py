@@ -1,0 +1,51 @@
+"""Values of a config.json that cannot be meant, told in a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Union
+
+
+@contextlib.contextmanager
+def sensible(what: str) -> Iterator[None]:
+    """Turns what Python says about a value of a wrong type into a ValueError about ``what``."""
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{what} cannot be read ({reason})") from error
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Can a value be an argument of this type?  Sizes are not negative; types of our own are not looked into."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if origin in (list, tuple):
+        return isinstance(value, (list, tuple)) and all(fits(one, inner[0]) for one in value)
+    return isinstance(value, hint) if hint in (bool, str, dict, type(None)) else True
+
+
+def same_kinds(config: Mapping[str, Any], base: Mapping[str, Any], path: str = "") -> None:
+    """Raises ValueError for a value of another kind (number, text, object) than the family's usual one."""
+    for name, usual in base.items():
+        value = config[name]
+        if isinstance(usual, dict) and isinstance(value, dict):
+            same_kinds(value, usual, f"{path}{name}.")
+        elif None not in (usual, value) and not name.endswith("token_id") and kind(value) != kind(usual):
+            raise ValueError(f"{path}{name}={value!r} is not of the kind of {usual!r}")
+
+
+def kind(value: Any) -> str:
+    if isinstance(value, (int, float, list, tuple)) and not isinstance(value, bool):
+        return "number"  # or several, such as the sides of an image
+    return type(value).__name__
