@@ -17,7 +17,7 @@ _PUBLIC = {
         Disentangled EncoderDecoder FeedForward First FrequencyScaling Full GLU Gated Global HalfPrecision Head
         HeadFactory Init Last LayerNorm Learned Learned2d LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm
         Norm Parallel Part Pool Pooler Position PositionProjections PostNorm PreNorm Prefix Project RMSNorm
-        Residual Rotary Sandwich Shifted Sinusoidal Sinusoidal2d Transform Window attend padding_positions
+        Residual Rotary Sandwich Shifted Sinusoidal Sinusoidal2d TransformHead Window attend padding_positions
         resize_grid segment_positions sinusoid sinusoid_2d
     """,
     "zoo.tokenizers": """

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from zoo.nn import LayerNorm, Project, Shifted, Transform
+from zoo.nn import LayerNorm, Project, Shifted, TransformHead
 
 
 def test_project_is_a_linear_map_of_the_normed_state():
@@ -15,7 +15,7 @@ def test_project_is_a_linear_map_of_the_normed_state():
 
 
 def test_transform_has_a_layer_of_its_own():
-    head = Transform(6, 4, None, act="relu")
+    head = TransformHead(6, 4, None, act="relu")
     x = torch.randn(3, 6)
     inner = F.layer_norm(F.relu(x @ head.dense.weight.mT + head.dense.bias), (6,))
     assert torch.allclose(head(x), inner @ head.out.weight.mT + head.out.bias, atol=1e-6)
@@ -31,7 +31,7 @@ def test_shifted_keeps_its_bias_from_training():
 
 def test_all_share_a_table():
     table = torch.nn.Parameter(torch.randn(4, 6))
-    for kind in (Project, Shifted, Transform):
+    for kind in (Project, Shifted, TransformHead):
         head = kind(6, 4, table)
         assert head.out.weight is table
         assert sum(weight is table for weight in head.parameters()) == 1

@@ -68,6 +68,8 @@ __all__ = [
     "GPT",
     "GPT2",
     "T5",
+    "CLIPText",
+    "CLIPVision",
     "DeBERTa",
     "DeBERTa2",
     "LLaMA",
@@ -77,6 +79,4 @@ __all__ = [
     "Transformer",
     "ViT",
     "Whisper",
-    "CLIPText",
-    "CLIPVision",
 ]

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from zoo.convert import pairs
 from zoo.models.inputs import TextInputs
-from zoo.models.published import Architecture, Config, Derived, Key, Published, Size, act, classifier, load_act
-from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Mean, Pooler, PostNorm, Transform
+from zoo.models.published import SENTENCES, TIED, AnyKey, Architecture, Config, Published, Size, act, classifier, load_act
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Pooler, PostNorm, TransformHead
 from zoo.tokenizers import TextEmbed
 
 
@@ -40,46 +41,36 @@ class BERT(Backbone):
         super().__init__(dim, depth, block, position=position, first_norm=norm, dropout=dropout)
 
 
-# The files of transformers' BERT; what its relatives share is imported from here.
+# The files of transformers' BERT; its relatives import what they share from here.
 
-LAYERS = (
-    ("encoder.layer.{}.attention.self.query", "backbone.blocks.{}.mixer.fn.q"),
-    ("encoder.layer.{}.attention.self.key", "backbone.blocks.{}.mixer.fn.k"),
-    ("encoder.layer.{}.attention.self.value", "backbone.blocks.{}.mixer.fn.v"),
-    ("encoder.layer.{}.attention.output.dense", "backbone.blocks.{}.mixer.fn.o"),
-    ("encoder.layer.{}.attention.output.LayerNorm", "backbone.blocks.{}.mixer.norm"),
-    ("encoder.layer.{}.intermediate.dense", "backbone.blocks.{}.ffn.fn.up"),
-    ("encoder.layer.{}.output.dense", "backbone.blocks.{}.ffn.fn.down"),
-    ("encoder.layer.{}.output.LayerNorm", "backbone.blocks.{}.ffn.norm"),
+LAYERS = pairs(
+    """
+    attention.self.query mixer.fn.q         attention.self.key mixer.fn.k
+    attention.self.value mixer.fn.v         attention.output.dense mixer.fn.o
+    attention.output.LayerNorm mixer.norm   output.LayerNorm ffn.norm
+    intermediate.dense ffn.fn.up            output.dense ffn.fn.down
+    """,
+    theirs="encoder.layer.{}.",
+    ours="backbone.blocks.{}.",
 )
-EMBEDDINGS = (
-    ("embeddings.word_embeddings", "embed.table"),
-    ("embeddings.token_type_embeddings", "embed.types"),
-    ("embeddings.position_embeddings", "backbone.position"),
-    ("embeddings.LayerNorm", "backbone.first_norm"),
+EMBEDDINGS = pairs(
+    """
+    word_embeddings embed.table   token_type_embeddings embed.types
+    position_embeddings backbone.position   LayerNorm backbone.first_norm
+    """,
+    theirs="embeddings.",
 )
-KEYS: dict[str, Key | Derived | str] = {
-    "dim": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "hidden": "intermediate_size",
-    "length": "max_position_embeddings",
+KEYS: dict[str, AnyKey] = {
+    **dict(pairs("dim hidden_size depth num_hidden_layers heads num_attention_heads hidden intermediate_size")),
+    **dict(pairs("length max_position_embeddings eps layer_norm_eps dropout hidden_dropout_prob")),
     "act": act("hidden_act"),
-    "eps": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
 }
-BASE = {
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-12,
-    "hidden_dropout_prob": 0.1,
-    "vocab_size": 30522,
-    "type_vocab_size": 2,
-    "pad_token_id": 0,
-    "tie_word_embeddings": True,
-}
+BASE = {"hidden_dropout_prob": 0.1, "vocab_size": 30522, "type_vocab_size": 2, "pad_token_id": 0}
 FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-TIED = (("head.out.weight", "embed.table.weight"),)
-POOLER = (("pooler.dense", "pool.dense"),)
+POOLER = pairs("pooler.dense pool.dense")
+PRETRAINING = pairs("transform.dense head.dense transform.LayerNorm head.norm", theirs="cls.predictions.") + pairs(
+    "decoder.weight head.out.weight bias head.out.bias", theirs="cls.predictions."
+)
 
 
 def types(config: Config) -> Callable[..., TextEmbed]:
@@ -90,22 +81,12 @@ def types(config: Config) -> Callable[..., TextEmbed]:
 def transform(config: Config) -> dict[str, Any]:
     """The masked-LM head."""
     norm = partial(LayerNorm, eps=config["layer_norm_eps"])
-    return {"head": partial(Transform, act=load_act(config["hidden_act"]), norm=norm)}
+    return {"head": partial(TransformHead, act=load_act(config["hidden_act"]), norm=norm)}
 
 
-MASKED = Architecture(
-    "MaskedLM",
-    transform,
-    (
-        ("cls.predictions.transform.dense", "head.dense"),
-        ("cls.predictions.transform.LayerNorm", "head.norm"),
-        ("cls.predictions.decoder.weight", "head.out.weight"),
-        ("cls.predictions.bias", "head.out.bias"),
-    ),
-    prefix="bert.",
-    tied=TIED,
-    alias=(("cls.predictions.decoder.bias", "cls.predictions.bias"),),
-)
+BIAS = (("cls.predictions.decoder.bias", "cls.predictions.bias"),)
+MASKED = Architecture("MaskedLM", transform, PRETRAINING, prefix="bert.", tied=TIED, alias=BIAS)
+POOLED = partial(classifier, pool=Pooler, prefix="bert.", inner=POOLER)
 
 PUBLISHED = Published(
     "bert",
@@ -114,11 +95,9 @@ PUBLISHED = Published(
     {
         "BertForMaskedLM": MASKED,
         "BertForPreTraining": MASKED,
-        "BertForSequenceClassification": classifier((("classifier", "head.out"),), Pooler, prefix="bert.", inner=POOLER),
-        "BertForNextSentencePrediction": classifier(
-            (("cls.seq_relationship", "head.out"),), Pooler, prefix="bert.", inner=POOLER
-        ),
-        "BertModel": Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",)),
+        "BertForSequenceClassification": POOLED(pairs("classifier head.out")),
+        "BertForNextSentencePrediction": POOLED(pairs("cls.seq_relationship head.out")),
+        "BertModel": SENTENCES,
     },
     trunk=(*EMBEDDINGS, *LAYERS),
     inputs=TextInputs(types, types=1),

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from zoo.convert import Rule, Same, Table
 from zoo.models.inputs import Inputs
 from zoo.models.values import fits, same_kinds, sensible
-from zoo.nn import Head, Pool, Project
+from zoo.nn import Head, Mean, Pool, Project
 
 Config = dict[str, Any]  # a config.json
 
 
 AnyRule = Union[Rule, tuple[str, str]]  # noqa: UP007
+AnyKey = Union["Key", "Derived", str]
 
 
 def same(value: Any) -> Any:
@@ -83,7 +84,7 @@ class Half:
     """One backbone of a family, and where its class's arguments stand in config.json."""
 
     family: Callable[..., nn.Module]
-    keys: Mapping[str, Key | Derived | str]
+    keys: Mapping[str, AnyKey]
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class Published:
     """The published form of one family.
 
     ``keys`` says where an argument of the class stands in config.json, ``fixed`` what else must stand there (the first
-    of a tuple is written), ``base`` what holds where a config says nothing.  ``trunk`` names the tensors that all of
+    of a tuple is written), ``base`` what else holds where a config says nothing, beside the class's own defaults.  ``trunk`` names the tensors that all of
     its architectures share, without the prefix that most put before them.  The first architecture is the main one.
     ``also`` are further backbones, by the names of the task's arguments.  ``clean`` brings older configs into today's
     words, and ``older`` adds those words to a new one; ``constant`` are the tensors of a file that are computed here.
@@ -141,7 +142,7 @@ class Published:
 
     model_type: str
     family: Callable[..., nn.Module]
-    keys: Mapping[str, Key | Derived | str]
+    keys: Mapping[str, AnyKey]
     architectures: Mapping[str, Architecture]
     trunk: Callable[[Config], Sequence[AnyRule]] | Sequence[AnyRule]
     inputs: Inputs
@@ -165,15 +166,20 @@ class Published:
 
     def complete(self, config: Config) -> Config:
         """A config with what it leaves unsaid.  Raises ValueError where it asks for what this family is not."""
+        usual = self.usual()
         with sensible("one of the values"):
-            config = merge(self.base, self.clean(config))
-        same_kinds(config, self.base)
+            config = merge(usual, self.clean(config))
+        same_kinds(config, usual)
         for path, allowed in self.fixed.items():
             allowed = allowed if isinstance(allowed, tuple) else (allowed,)
             value = look(config, path, allowed[0])
             if value not in allowed:
                 raise ValueError(f"{path}={value!r} is not supported; {self.name} has {path}={allowed[0]!r}")
         return config
+
+    def usual(self) -> Config:
+        """The config of the classes' defaults: what holds where a config says nothing."""
+        return self.config({name: half.defaults() for name, half in self.halves.items()})
 
     def config(self, arguments: Mapping[str, Mapping[str, Any]]) -> Config:
         """Their config for the arguments of each backbone."""
@@ -191,6 +197,10 @@ class Published:
         rules = [rule.after(prefix) for rule in rules]
         drop = (*(prefix + path for path in self.drop), *architecture.drop)
         return Table(*rules, *architecture.rules, drop=drop, tied=architecture.tied, alias=architecture.alias)
+
+
+TIED = (("head.out.weight", "embed.table.weight"),)  # what most text models tie
+SENTENCES = Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",))  # encoders without a head
 
 
 def look(config: Config, path: str, *default: Any) -> Any:

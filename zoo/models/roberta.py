@@ -7,7 +7,7 @@ from typing import Any
 from zoo.models import bert
 from zoo.models.inputs import TextInputs
 from zoo.models.published import Architecture, Config, Key, Published, Size, classifier
-from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Mean, Pooler, PostNorm, Transform
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Mean, Pooler, PostNorm, TransformHead
 
 OFFSET = 2  # the position table's first rows: unused, and that of padding
 
@@ -43,7 +43,7 @@ class RoBERTa(Backbone):
 
 def transform(config: Config) -> dict[str, Any]:
     """The masked-LM head; its activation is GELU whatever the layers have."""
-    return {"head": partial(Transform, norm=partial(LayerNorm, eps=config["layer_norm_eps"]))}
+    return {"head": partial(TransformHead, norm=partial(LayerNorm, eps=config["layer_norm_eps"]))}
 
 
 HEAD = (

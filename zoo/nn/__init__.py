@@ -9,7 +9,7 @@ from zoo.nn.context import Context, FeedForward, Mixer, Part
 from zoo.nn.convolved import Convolved
 from zoo.nn.disentangled import Disentangled, PositionProjections
 from zoo.nn.ffn import GLU, MLP, Activation
-from zoo.nn.head import Head, HeadFactory, Project, Shifted, Transform
+from zoo.nn.head import Head, HeadFactory, Project, Shifted, TransformHead
 from zoo.nn.init import Init
 from zoo.nn.mask import Causal, Full, Global, Mask, Prefix, Window
 from zoo.nn.norm import LayerNorm, NoNorm, Norm, RMSNorm

@@ -55,7 +55,7 @@ class Shifted(Head):
         return F.linear(x, self.out.weight, self.bias)
 
 
-class Transform(Head):
+class TransformHead(Head):
     """W norm(act(W' x + b')) + b: the masked-LM head of BERT (Devlin et al. 2018), RoBERTa and DeBERTa."""
 
     def __init__(

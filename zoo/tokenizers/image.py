@@ -60,7 +60,7 @@ class Resize(Described):
     ``size`` None: both sides become the model's, whatever the proportions (ViT).  A number: the shorter side gets so
     many pixels, and the centre is cut out (CLIP; timm).  [height, width]: both sides, then the centre is cut out.
     Black surrounds an image that is smaller than the cut.  Resized are bytes, antialiased, as torchvision does it; PIL
-    differs by 1 of 255 at most.
+    rounds otherwise, by a few of 255.
     """
 
     def __init__(
