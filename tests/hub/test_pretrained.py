@@ -137,7 +137,7 @@ def test_changes(published):
         zoo.load_backbone(published, {"hidden": 25})
     with pytest.raises(ValueError, match=r"config\.json with the changes: heads=3 does not divide dim=16"):
         zoo.load_backbone(published, {"heads": 3})
-    with pytest.raises(ValueError, match=r"config\.json with the changes: no model has these sizes"):
+    with pytest.raises(ValueError, match=r"config\.json with the changes: no model has these values"):
         zoo.load_backbone(published, {"depth": "two"})
     with pytest.raises(ValueError, match="has no 'target_backbone'; it has backbone"):
         zoo.load_backbone(published, name="target_backbone")

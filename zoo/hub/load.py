@@ -12,21 +12,20 @@ from torch import Tensor, nn
 
 from zoo.convert import State
 from zoo.hub.source import Source, kept
+from zoo.models.values import at
 from zoo.nn import Backbone, EncoderDecoder, Init
 from zoo.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)
 
-BESIDE = ("head", "pool", "projection")  # parts that a task may have otherwise than the checkpoint; its embedding it may not
+BESIDE = ("head", "pool", "projection")  # what a task may have otherwise than the checkpoint
 
 
 class AnyBackbone(Backbone, EncoderDecoder):  # type: ignore[misc]
     """Either of the two, for configs that ask what ``load_backbone`` returns; there is no such object."""
 
 
-def load(
-    source: str | os.PathLike, *, changes: dict[str, Any] | None = None, revision: str | None = None
-) -> nn.Module:
+def load(source: str | os.PathLike, *, changes: dict[str, Any] | None = None, revision: str | None = None) -> nn.Module:
     """A published checkpoint -> its task with its tokenizer, in float32 and evaluation mode (``fit`` trains it).
 
     ``source`` is a directory as published (config.json beside model.safetensors, shards with an index, or
@@ -38,7 +37,7 @@ def load(
     """
     found = Source.read(source, revision)
     found.settle_ties()
-    with torch.device("meta"):
+    with at(about(source, changes)), torch.device("meta"):
         task = found.task(changes)
     state = found.translate()
     for name in found.published.halves:
@@ -64,7 +63,7 @@ def load_backbone(
     Raises as ``load`` does.
     """
     found = Source.read(source, revision, weights)
-    with torch.device("meta"):
+    with at(about(source, changes)), torch.device("meta"):
         built = found.backbones(changes)
     if name not in built:
         raise ValueError(f"{source} has no {name!r}; it has {', '.join(built)}")
@@ -74,15 +73,10 @@ def load_backbone(
     found.check(own, nn.ModuleDict({name: backbone}))
     fill(backbone, {key.removeprefix(name + "."): value for key, value in own.items()})
     side = name.removesuffix("backbone")  # "target_" for the second tower
-    backbone.init = Pretrained(
-        found.name,
-        {
-            key.removeprefix(side): value
-            for key, value in state.items()
-            if key.startswith(side) and not key.startswith(tuple(f"{half}." for half in built))
-        },
-        backbone.init,
-    )
+    trunks = tuple(f"{half}." for half in built)
+    rest = {key: value for key, value in state.items() if key.startswith(side) and not key.startswith(trunks)}
+    rest = {key.removeprefix(side): value for key, value in rest.items()}
+    backbone.init = Pretrained(found.name, rest, backbone.init)
     return backbone
 
 
@@ -92,6 +86,10 @@ def load_tokenizer(source: str, target: bool = False, revision: str | None = Non
     found = Source.read(source, revision)
     tokenizers = found.published.inputs.read(found.config, found.place)
     return tokenizers["target_tokenizer" if target and "target_tokenizer" in tokenizers else "tokenizer"]
+
+
+def about(source: str | os.PathLike, changes: Mapping[str, Any] | None) -> str:
+    return f"{source}/config.json" + (" with the changes" if changes else "")
 
 
 class Pretrained(Init):
@@ -123,25 +121,22 @@ class Pretrained(Init):
 
     def differ(self, name: str, what: str) -> None:
         if name not in BESIDE:
-            raise ValueError(f"{self.source}: {what}; zoo.load_tokenizer gives the tokenizer that goes with the weights")
+            raise ValueError(
+                f"{self.source}: {what}; zoo.load_tokenizer gives the tokenizer that goes with the weights"
+            )
         log.warning("%s: %s, so the task's own stays new", self.source, what)
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Make a module's parameters and buffers, which lie on the meta device, those of ``state``; shared ones stay
-    shared."""
-    made: dict[nn.Parameter, nn.Parameter] = {}
+    """Make a module's parameters and buffers those of ``state``; shared ones stay shared."""
+    made: dict[int, nn.Parameter] = {}
     for path, part in module.named_modules():
-        for name, old in part._parameters.items():
+        for name, old in [*part._parameters.items(), *part._buffers.items()]:
             key = f"{path}.{name}" if path else name
-            if old is not None and (old.is_meta or key in state):
-                made.setdefault(old, nn.Parameter(single(state[key]), old.requires_grad))
-                part._parameters[name] = made[old]
-        for name, buffer in part._buffers.items():
-            if buffer is not None and buffer.is_meta:
-                part._buffers[name] = single(state[f"{path}.{name}" if path else name])
-
-
-def single(value: Tensor) -> Tensor:
-    """In single precision, where it is a fraction."""
-    return value.to(torch.float32) if value.is_floating_point() else value
+            if old is None or (key not in state and not old.is_meta):
+                continue
+            value = state[key].to(torch.float32) if state[key].is_floating_point() else state[key]
+            if name in part._buffers:
+                part._buffers[name] = value
+            else:
+                part._parameters[name] = made.setdefault(id(old), nn.Parameter(value, old.requires_grad))

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from zoo.convert import State
+from zoo.files import write
 from zoo.hub.anatomy import differences
-from zoo.hub.files import write
 from zoo.hub.source import Source, kept
 from zoo.models import PUBLISHED, Architecture, Published
 from zoo.models.published import Config, merge
@@ -30,17 +30,17 @@ def save(task: nn.Module, path: str | os.PathLike) -> Path:
     for published, name, architecture in candidates(task):
         try:
             config, texts = words(task, published, name)
-            ours = {**tensors(task, architecture), **published.inputs.lacking(task)}
-            complete(ours, published, config)
-            state = published.table(config, architecture, architecture.prefix).save(ours)
-            state |= published.constant(config)
+            table = published.table(config, architecture, architecture.prefix)
+            state = table.save(tensors(task, published, architecture)) | published.constant(config)
         except ValueError as error:
             reasons.append(f"{name}: {error}")
             continue
         write(path, config, texts, {key: value.detach().cpu() for key, value in state.items()})
         return path
     kind, family = type(task).__name__, type(getattr(task, "backbone", None)).__name__
-    raise ValueError(f"a {kind} with the backbone {family} has no published form" + "".join(f"; {r}" for r in reasons[:1]))
+    raise ValueError(
+        f"a {kind} with the backbone {family} has no published form" + "".join(f"; {r}" for r in reasons[:1])
+    )
 
 
 def candidates(task: nn.Module) -> Iterator[tuple[Published, str, Architecture]]:
@@ -59,46 +59,35 @@ def words(task: nn.Module, published: Published, name: str) -> tuple[Config, dic
     more, texts = published.inputs.write(task)
     config = merge(merge(config, more), {**architecture.write(task), "architectures": [name]})
     if architecture.tied:
-        config["tie_word_embeddings"] = all(
-            task.get_parameter(copy) is task.get_parameter(original) for copy, original in architecture.tied
-        )
+        pairs = [(task.get_parameter(copy), task.get_parameter(original)) for copy, original in architecture.tied]
+        config["tie_word_embeddings"] = all(copy is original for copy, original in pairs)
     tokenizers = {slot: getattr(task, slot) for slot in ("tokenizer", "target_tokenizer") if getattr(task, slot)}
+    source = Source("the task", published, published.complete(config))
     with torch.device("meta"):
-        again = Source("the new directory", published, published.complete(config)).task(tokenizers=tokenizers)
+        again, whole = source.task(tokenizers=tokenizers), source.task()
     for part, ours, theirs in differences(task, again):
         raise ValueError(f"{part} is {ours or 'nothing'} and would be {theirs or 'nothing'}")
+    source.check(tensors(task, published, architecture), whole)
     return config, texts
-
-
-def complete(ours: State, published: Published, config: Config) -> None:
-    """Raises ValueError where a model of this config has tensors that the task has not."""
-    with torch.device("meta"):
-        source = Source("the task", published, published.complete(config))
-        source.check(ours, source.task())
 
 
 def settled(backbone: nn.Module) -> dict[str, Any]:
     """A backbone's arguments, those that were left to its class filled in."""
-    arguments = dict(backbone._arguments)
-    modules = list(backbone.modules())
-    if "hidden" in arguments and arguments["hidden"] is None:
-        arguments["hidden"] = next(m.up.out_features for m in modules if isinstance(m, (MLP, GLU)))
-    if "decoder_depth" in arguments and arguments["decoder_depth"] is None:
-        arguments["decoder_depth"] = arguments["depth"]
-    if "kv_heads" in arguments and arguments["kv_heads"] is None:
-        arguments["kv_heads"] = arguments["heads"]
-    if "head_dim" in arguments and arguments["head_dim"] is None:
-        arguments["head_dim"] = next(m.head_dim for m in modules if isinstance(m, Attention))
-    return arguments
+    arguments, modules = dict(backbone._arguments), list(backbone.modules())
+    usual = {
+        "hidden": lambda: next(part.up.out_features for part in modules if isinstance(part, (MLP, GLU))),
+        "head_dim": lambda: next(part.head_dim for part in modules if isinstance(part, Attention)),
+        "kv_heads": lambda: arguments["heads"],
+        "decoder_depth": lambda: arguments["depth"],
+    }
+    return {name: usual[name]() if value is None and name in usual else value for name, value in arguments.items()}
 
 
-def tensors(task: nn.Module, architecture: Architecture) -> State:
-    """All weights but those that the files have no place for; a part that serves twice, such as the one tower of a
-    sentence encoder, once."""
+def tensors(task: nn.Module, published: Published, architecture: Architecture) -> State:
+    """What the files of an architecture hold: all weights but those that they have no place for, a part that serves
+    twice (the one tower of a sentence encoder) once, and what the task lacks."""
     seen: dict[int, str] = {}
-    state: State = {}
     copies = {copy for copy, _ in architecture.tied}
-    for name, weight in kept(task):
-        if name not in architecture.absent and (seen.setdefault(id(weight), name) == name or name in copies):
-            state[name] = weight
-    return state
+    found = [(name, seen.setdefault(id(weight), name), weight) for name, weight in kept(task)]
+    own = {name: w for name, first, w in found if name not in architecture.absent and (name == first or name in copies)}
+    return {**own, **published.inputs.lacking(task)}

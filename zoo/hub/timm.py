@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from zoo.hub.files import Weights, first_line, read_weights
+from zoo.files import Weights, first_line, read_weights
 from zoo.models.timm import package, settings
 
 SCHEME = "timm:"

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from zoo.convert import Leading, Rows
+from zoo.convert import Leading, Rows, pairs
 from zoo.models.inputs import SpectrogramInputs
 from zoo.models.published import Config, Derived, Published, Size, classifier
-from zoo.models.vit import BASE, KEYS, LAYERS
+from zoo.models.vit import KEYS, LAYERS
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm, Project
 
 
@@ -31,19 +31,18 @@ class AST(Backbone):
         dropout: float = 0.0,
     ):
         norm = partial(LayerNorm, eps=eps)
-        block = partial(
-            Block,
-            mixer=partial(Attention, heads=heads, bias=True if bias else "o"),
-            ffn=partial(MLP, hidden=hidden, act=act),
-            residual=partial(PreNorm, norm=norm, dropout=dropout),
-        )
+        mixer = partial(Attention, heads=heads, bias=True if bias else "o")
+        residual = partial(PreNorm, norm=norm, dropout=dropout)
+        block = partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act), residual=residual)
         position = partial(Learned2d, height=grid[0], width=grid[1], prefix=2)
         super().__init__(dim, depth, block, position=position, last_norm=norm, dropout=dropout)
 
 
 # The files of transformers' AST.
 
-SIDES = (("num_mel_bins", "frequency_stride"), ("max_length", "time_stride"))
+SIDES = pairs("num_mel_bins frequency_stride max_length time_stride")
+BASE = {"patch_size": 16, "num_mel_bins": 128, "max_length": 1024, "frequency_stride": 10, "time_stride": 10}
+AUDIOSET = {"id2label": {str(i): f"LABEL_{i}" for i in range(527)}}
 
 
 def load_grid(config: Config) -> list[int]:
@@ -64,18 +63,14 @@ def head(config: Config) -> partial:
     return partial(Project, norm=partial(LayerNorm, eps=config["layer_norm_eps"]))
 
 
+NAMES = pairs("classifier.layernorm head.norm classifier.dense head.out")
+CLASSES = classifier(NAMES, partial(ClassToken, count=2), head, prefix="audio_spectrogram_transformer.")
+
 PUBLISHED = Published(
     "audio-spectrogram-transformer",
     AST,
     {**KEYS, "grid": Derived(load_grid, save_grid)},
-    {
-        "ASTForAudioClassification": classifier(
-            (("classifier.layernorm", "head.norm"), ("classifier.dense", "head.out")),
-            partial(ClassToken, count=2),
-            head,
-            prefix="audio_spectrogram_transformer.",
-        ),
-    },
+    {"ASTForAudioClassification": CLASSES},
     trunk=(
         Rows(("embeddings.cls_token", "embeddings.distillation_token"), "pool.weight"),
         ("embeddings.patch_embeddings.projection", "embed.projection"),
@@ -83,6 +78,6 @@ PUBLISHED = Published(
         *LAYERS,
     ),
     inputs=SpectrogramInputs(),
-    base={**BASE, "num_mel_bins": 128, "max_length": 1024, "frequency_stride": 10, "time_stride": 10},
-    sizes={"ast-base": Size(86_594_063, {"id2label": {str(i): f"LABEL_{i}" for i in range(527)}})},
+    base=BASE,
+    sizes={"ast-base": Size(86_594_063, AUDIOSET)},
 )

@@ -6,25 +6,20 @@ from typing import Any
 
 from torch import nn
 
-from zoo.convert import PatchConv, Rows
+from zoo.convert import PatchConv, Rows, pairs
 from zoo.models.inputs import ImageTextInputs
-from zoo.models.published import AnyRule, Architecture, Config, Half, Key, Published, Size, act, look, merge
+from zoo.models.published import AnyKey, AnyRule, Architecture, Config, Half, Published, Size, act, look
 from zoo.models.vit import grid
-from zoo.nn import (
-    MLP,
-    Activation,
-    Attention,
-    Backbone,
-    Block,
-    Causal,
-    ClassToken,
-    Last,
-    LayerNorm,
-    Learned,
-    Learned2d,
-    PreNorm,
-)
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, PreNorm
+from zoo.nn import Causal, Full, Last, Learned, Learned2d, Mask
 from zoo.tokenizers import LinearStem
+
+
+def layer(heads: int, hidden: int | None, act: Activation, eps: float, dropout: float, mask: Mask = Full()) -> partial:
+    """What both towers repeat."""
+    mixer = partial(Attention, heads=heads, mask=mask, dropout=dropout)
+    residual = partial(PreNorm, norm=partial(LayerNorm, eps=eps))
+    return partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act), residual=residual)
 
 
 class CLIPVision(Backbone):
@@ -47,13 +42,7 @@ class CLIPVision(Backbone):
         dropout: float = 0.0,
     ):
         height, width = (grid, grid) if isinstance(grid, int) else grid
-        norm = partial(LayerNorm, eps=eps)
-        block = partial(
-            Block,
-            mixer=partial(Attention, heads=heads, dropout=dropout),
-            ffn=partial(MLP, hidden=hidden, act=act),
-            residual=partial(PreNorm, norm=norm),
-        )
+        block, norm = layer(heads, hidden, act, eps, dropout), partial(LayerNorm, eps=eps)
         position = partial(Learned2d, height=height, width=width, prefix=1)
         super().__init__(dim, depth, block, position=position, first_norm=norm, last_norm=norm)
 
@@ -77,72 +66,40 @@ class CLIPText(Backbone):
         eps: float = 1e-5,
         dropout: float = 0.0,
     ):
-        norm = partial(LayerNorm, eps=eps)
-        block = partial(
-            Block,
-            mixer=partial(Attention, heads=heads, mask=Causal(), dropout=dropout),
-            ffn=partial(MLP, hidden=hidden, act=act),
-            residual=partial(PreNorm, norm=norm),
-        )
+        block, norm = layer(heads, hidden, act, eps, dropout, Causal()), partial(LayerNorm, eps=eps)
         super().__init__(dim, depth, block, position=partial(Learned, length=length), last_norm=norm)
 
 
 # The files of transformers' CLIP.
 
-
-TOWER = {"num_hidden_layers": 12, "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "attention_dropout": 0.0}
-BASE: Config = {
-    "projection_dim": 512,
-    "logit_scale_init_value": 2.6592,
-    "vision_config": {
-        **TOWER,
-        "model_type": "clip_vision_model",
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-        "image_size": 224,
-        "patch_size": 32,
-        "num_channels": 3,
-    },
-    "text_config": {
-        **TOWER,
-        "model_type": "clip_text_model",
-        "hidden_size": 512,
-        "num_attention_heads": 8,
-        "intermediate_size": 2048,
-        "max_position_embeddings": 77,
-        "vocab_size": 49408,
-        "pad_token_id": 1,
-        "bos_token_id": 49406,
-        "eos_token_id": 49407,
-    },
-}
+PIXELS = {"model_type": "clip_vision_model", "intermediate_size": 3072, "patch_size": 32, "num_channels": 3}
+WORDS = {"model_type": "clip_text_model", "intermediate_size": 2048, "vocab_size": 49408}
+IDS = {"pad_token_id": 1, "bos_token_id": 49406, "eos_token_id": 49407}
+BASE: Config = {"projection_dim": 512, "logit_scale_init_value": 2.6592}
+BASE |= {"vision_config": PIXELS, "text_config": {**WORDS, **IDS}}
+LARGE = {"vision_config": {"patch_size": 14}, "projection_dim": 768}
+LAYERS = """
+    layer_norm1 mixer.norm            layer_norm2 ffn.norm
+    self_attn.q_proj mixer.fn.q       self_attn.k_proj mixer.fn.k
+    self_attn.v_proj mixer.fn.v       self_attn.out_proj mixer.fn.o
+    mlp.fc1 ffn.fn.up                 mlp.fc2 ffn.fn.down
+"""
+NAMES = pairs(
+    """
+    vision_model.embeddings.position_embedding backbone.position
+    vision_model.pre_layrnorm backbone.first_norm   vision_model.post_layernorm backbone.last_norm
+    text_model.embeddings.token_embedding target_embed.table
+    text_model.embeddings.position_embedding target_backbone.position
+    text_model.final_layer_norm target_backbone.last_norm
+    visual_projection projection   text_projection target_projection   logit_scale scale
+    """
+)
 
 
-def keys(tower: str) -> dict[str, Key | str]:
-    return {
-        "dim": tower + "hidden_size",
-        "depth": tower + "num_hidden_layers",
-        "heads": tower + "num_attention_heads",
-        "hidden": tower + "intermediate_size",
-        "act": act(tower + "hidden_act"),
-        "eps": tower + "layer_norm_eps",
-        "dropout": tower + "attention_dropout",
-    }
-
-
-def layers(theirs: str, ours: str) -> tuple[AnyRule, ...]:
-    names = {
-        "layer_norm1": "mixer.norm",
-        "self_attn.q_proj": "mixer.fn.q",
-        "self_attn.k_proj": "mixer.fn.k",
-        "self_attn.v_proj": "mixer.fn.v",
-        "self_attn.out_proj": "mixer.fn.o",
-        "layer_norm2": "ffn.norm",
-        "mlp.fc1": "ffn.fn.up",
-        "mlp.fc2": "ffn.fn.down",
-    }
-    return tuple((f"{theirs}.encoder.layers.{{}}.{a}", f"{ours}.blocks.{{}}.{b}") for a, b in names.items())
+def keys(tower: str) -> dict[str, AnyKey]:
+    names = "dim hidden_size depth num_hidden_layers heads num_attention_heads hidden intermediate_size"
+    more = "eps layer_norm_eps dropout attention_dropout"
+    return {**dict(pairs(f"{names} {more}", ours=tower)), "act": act(tower + "hidden_act")}
 
 
 def trunk(config: Config) -> tuple[AnyRule, ...]:
@@ -150,17 +107,9 @@ def trunk(config: Config) -> tuple[AnyRule, ...]:
     return (
         Rows(("vision_model.embeddings.class_embedding",), "pool.weight", axes=0),
         PatchConv("vision_model.embeddings.patch_embedding", "embed.projection", channels),
-        ("vision_model.embeddings.position_embedding", "backbone.position"),
-        ("vision_model.pre_layrnorm", "backbone.first_norm"),
-        *layers("vision_model", "backbone"),
-        ("vision_model.post_layernorm", "backbone.last_norm"),
-        ("text_model.embeddings.token_embedding", "target_embed.table"),
-        ("text_model.embeddings.position_embedding", "target_backbone.position"),
-        *layers("text_model", "target_backbone"),
-        ("text_model.final_layer_norm", "target_backbone.last_norm"),
-        ("visual_projection", "projection"),
-        ("text_projection", "target_projection"),
-        ("logit_scale", "scale"),
+        *pairs(LAYERS, "vision_model.encoder.layers.{}.", "backbone.blocks.{}."),
+        *pairs(LAYERS, "text_model.encoder.layers.{}.", "target_backbone.blocks.{}."),
+        *NAMES,
     )
 
 
@@ -179,8 +128,7 @@ def write(task: nn.Module) -> Config:
 def clean(config: Config) -> Config:
     """Old files say each tower twice, and the second is what holds, with what it leaves unsaid."""
     towers = ("vision_config", "text_config")
-    twice = {tower: merge(BASE[tower], config[f"{tower}_dict"]) for tower in towers if config.get(f"{tower}_dict")}
-    return merge(config, twice)
+    return {**config, **{tower: config[f"{tower}_dict"] for tower in towers if config.get(f"{tower}_dict")}}
 
 
 PUBLISHED = Published(
@@ -198,12 +146,7 @@ PUBLISHED = Published(
         "clip-vit-b32": Size(151_277_313),
         "clip-vit-b16": Size(149_620_737, {"vision_config": {"patch_size": 16}}),
         "clip-vit-l14": Size(
-            427_616_513,
-            {"vision_config": {"patch_size": 14}, "projection_dim": 768},
-            dim=1024,
-            depth=24,
-            heads=16,
-            target_backbone={"dim": 768, "heads": 12},
+            427_616_513, LARGE, dim=1024, depth=24, heads=16, target_backbone={"dim": 768, "heads": 12}
         ),
     },
 )

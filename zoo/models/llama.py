@@ -3,37 +3,22 @@
 from functools import partial
 from typing import Any
 
+from zoo.convert import pairs
 from zoo.described import describe
 from zoo.models.inputs import TextInputs
-from zoo.models.published import Architecture, Config, Key, Published, Size, classifier
-from zoo.nn import (
-    GLU,
-    Attention,
-    Backbone,
-    Block,
-    Causal,
-    FrequencyScaling,
-    Last,
-    LinearScaling,
-    Llama3Scaling,
-    Mask,
-    PreNorm,
-    Project,
-    RMSNorm,
-    Rotary,
-)
+from zoo.models.published import TIED, AnyKey, Architecture, Config, Key, Published, Size, classifier
+from zoo.nn import GLU, Attention, Backbone, Block, Causal, Last, Mask, PreNorm, Project, RMSNorm
+from zoo.nn.position import FrequencyScaling, LinearScaling, Llama3Scaling, Rotary
 
 
 class LLaMA(Backbone):
-    """LLaMA 7B by default; LLaMA 3 8B (Dubey et al. 2024): ``kv_heads=8, hidden=14336, theta=500000``, and
-    ``scaling=Llama3Scaling()`` from 3.1 on.
+    """LLaMA 7B by default.
 
     ``kv_heads`` below ``heads`` shares keys and values among queries; ``head_dim`` is dim / heads if not given;
     ``theta`` and ``scaling`` set the rotation's frequencies; ``mask=Full()`` makes an encoder of it, which no published
     file can say.  ``dropout`` acts on the input, both branches' outputs and the attention weights (published: none).
-    ``length`` is stated in published files as the longest context that the model is meant for; nothing here depends on
-    it.  Raises ValueError where ``heads`` does not divide ``dim`` and no ``head_dim`` is given, or ``kv_heads`` not
-    ``heads``.
+    ``length`` is only stated in published files.  Raises ValueError where ``heads`` does not divide ``dim`` and no
+    ``head_dim`` is given, or ``kv_heads`` not ``heads``.
     """
 
     def __init__(
@@ -63,13 +48,12 @@ class LLaMA(Backbone):
         super().__init__(dim, depth, block, position=position, last_norm=norm, dropout=dropout)
 
 
-# Its relatives import what they share from here.
+# The files of transformers' LLaMA; its relatives import what they share from here.
 
-LLAMA3 = {  # their words for the scaling of 3.1 -> ours
-    "factor": "factor",
-    "low_freq_factor": "low",
-    "high_freq_factor": "high",
-    "original_max_position_embeddings": "length",
+LLAMA3 = "low_freq_factor low high_freq_factor high original_max_position_embeddings length"
+SCALINGS: dict[str, tuple[Any, dict[str, str]]] = {  # by their name, with their words for its arguments
+    "linear": (LinearScaling, {"factor": "factor"}),
+    "llama3": (Llama3Scaling, {"factor": "factor", **dict(pairs(LLAMA3))}),
 }
 
 
@@ -78,13 +62,12 @@ def load_scaling(rope: Config) -> FrequencyScaling | None:
     kind = rope["rope_type"]
     if kind == "default":
         return None
-    words = {"linear": {"factor": "factor"}, "llama3": LLAMA3}.get(kind)
-    if words is None:
+    if kind not in SCALINGS:
         raise ValueError(f"rope_type={kind!r} is not known; default, linear and llama3 are")
+    make, words = SCALINGS[kind]
     missing = [word for word in words if word not in rope]
     if missing:
         raise ValueError(f"the rotation's parameters of rope_type={kind!r} lack {missing[0]!r}")
-    make = LinearScaling if kind == "linear" else Llama3Scaling
     return make(**{ours: rope[theirs] for theirs, ours in words.items()})
 
 
@@ -93,12 +76,11 @@ def save_scaling(scaling: Any) -> Config:
     if scaling is None:
         return {"rope_type": "default"}
     found = describe(scaling)
-    kind, values = found["class_path"].rsplit(".", 1)[-1], found["init_args"]
-    if kind == "LinearScaling":
-        return {"rope_type": "linear", "factor": values["factor"]}
-    if kind == "Llama3Scaling":
-        return {"rope_type": "llama3", **{theirs: values[ours] for theirs, ours in LLAMA3.items()}}
-    raise ValueError(f"scaling={kind} has no name in published files; LinearScaling and Llama3Scaling have")
+    name, values = found["class_path"].rsplit(".", 1)[-1], found["init_args"]
+    for kind, (make, words) in SCALINGS.items():
+        if name == make.__name__:
+            return {"rope_type": kind, **{theirs: values[ours] for theirs, ours in words.items()}}
+    raise ValueError(f"scaling={name} has no name in published files; LinearScaling and Llama3Scaling have")
 
 
 def gather_rope(config: Config) -> Config:
@@ -106,8 +88,7 @@ def gather_rope(config: Config) -> Config:
     rope = dict(config.get("rope_scaling") or config.get("rope_parameters") or {})
     rope.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
     kind = rope.pop("type", "default")
-    rope.setdefault("rope_type", kind)
-    if rope["rope_type"] == "llama3":
+    if rope.setdefault("rope_type", kind) == "llama3":
         rope.setdefault("original_max_position_embeddings", config.get("max_position_embeddings", 2048))
     return {**config, "rope_parameters": rope, "rope_theta": rope["rope_theta"]}
 
@@ -118,58 +99,45 @@ def older_rope(config: Config) -> Config:
     return {**config, "rope_scaling": None if scaling["rope_type"] == "default" else scaling}
 
 
-KEYS: dict[str, Key | str] = {
-    "dim": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "head_dim": "head_dim",
-    "hidden": "intermediate_size",
-    "eps": "rms_norm_eps",
-    "dropout": "attention_dropout",
+KEYS: dict[str, AnyKey] = {
+    **dict(pairs("dim hidden_size depth num_hidden_layers heads num_attention_heads kv_heads num_key_value_heads")),
+    **dict(pairs("head_dim head_dim hidden intermediate_size eps rms_norm_eps dropout attention_dropout")),
     "length": "max_position_embeddings",
+    "theta": Key(("rope_parameters.rope_theta", "rope_theta")),
 }
-THETA = {"theta": Key(("rope_parameters.rope_theta", "rope_theta"))}
-BASE = {
-    "num_key_value_heads": None,
-    "head_dim": None,
-    "rms_norm_eps": 1e-6,
-    "attention_dropout": 0.0,
-    "vocab_size": 32000,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "tie_word_embeddings": False,
-}
-EMBEDDING = (("embed_tokens", "embed.table"), ("norm", "backbone.last_norm"))
-ATTENTION = (
-    *((f"layers.{{}}.self_attn.{part}_proj", f"backbone.blocks.{{}}.mixer.fn.{part}") for part in "qkvo"),
-    ("layers.{}.input_layernorm", "backbone.blocks.{}.mixer.norm"),
-    ("layers.{}.post_attention_layernorm", "backbone.blocks.{}.ffn.norm"),
+SCALING: dict[str, AnyKey] = {"scaling": Key(("rope_parameters",), load_scaling, save_scaling)}  # before theta
+BASE = {"vocab_size": 32000, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False, "rms_norm_eps": 1e-6}
+TRUNK = pairs("embed_tokens embed.table norm backbone.last_norm") + pairs(
+    """
+    self_attn.q_proj mixer.fn.q   input_layernorm mixer.norm
+    self_attn.k_proj mixer.fn.k   post_attention_layernorm ffn.norm
+    self_attn.v_proj mixer.fn.v   mlp.gate_proj ffn.fn.gate
+    self_attn.o_proj mixer.fn.o   mlp.up_proj ffn.fn.up   mlp.down_proj ffn.fn.down
+    """,
+    theirs="layers.{}.",
+    ours="backbone.blocks.{}.",
 )
-FFN = tuple((f"layers.{{}}.mlp.{part}_proj", f"backbone.blocks.{{}}.ffn.fn.{part}") for part in ("gate", "up", "down"))
-LANGUAGE = Architecture(
-    "CausalLM",
-    rules=(("lm_head", "head.out"),),
-    prefix="model.",
-    tied=(("head.out.weight", "embed.table.weight"),),
-)
-CLASSIFIER = classifier(
-    (("score", "head.out"),), Last, head=lambda config: partial(Project, bias=False), prefix="model."
-)
+FREQUENCIES = ("layers.{}.self_attn.rotary_emb.inv_freq",)
+PLAIN = partial(Project, bias=False)
+LANGUAGE = Architecture("CausalLM", rules=pairs("lm_head head.out"), prefix="model.", tied=TIED)
+CLASSIFIER = classifier(pairs("score head.out"), Last, head=lambda config: PLAIN, prefix="model.")
 
+SMALL = {"tie_word_embeddings": True}
 THREE = {"vocab_size": 128256, "bos_token_id": 128000, "eos_token_id": 128001}
-LONG: dict[str, Any] = {"theta": 5e5, "scaling": Llama3Scaling(), "length": 131072}
+LONG: Config = {"theta": 5e5, "scaling": Llama3Scaling(), "length": 131072}
+LONGER = LONG | {"scaling": Llama3Scaling(factor=32.0)}
+SMOL: Config = {"dim": 576, "depth": 30, "heads": 9, "kv_heads": 3, "hidden": 1536, "theta": 1e5, "length": 8192}
 
 PUBLISHED = Published(
     "llama",
     LLaMA,
-    {**KEYS, "scaling": Key(("rope_parameters",), load_scaling, save_scaling), **THETA},
+    SCALING | KEYS,
     {"LlamaForCausalLM": LANGUAGE, "LlamaForSequenceClassification": CLASSIFIER},
-    trunk=(*EMBEDDING, *ATTENTION, *FFN),
+    trunk=TRUNK,
     inputs=TextInputs(),
-    base={**BASE, "max_position_embeddings": 2048},
+    base=BASE,
     fixed={"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
-    drop=("layers.{}.self_attn.rotary_emb.inv_freq",),
+    drop=FREQUENCIES,
     clean=gather_rope,
     older=older_rope,
     sizes={
@@ -181,25 +149,7 @@ PUBLISHED = Published(
         "llama3-8b": Size(8_030_261_248, THREE, kv_heads=8, hidden=14336, theta=5e5, length=8192),
         "llama3.1-8b": Size(8_030_261_248, THREE, kv_heads=8, hidden=14336, **LONG),
         "llama3.1-70b": Size(70_553_706_496, THREE, dim=8192, depth=80, heads=64, kv_heads=8, hidden=28672, **LONG),
-        "llama3.2-1b": Size(
-            1_235_814_400,
-            {**THREE, "tie_word_embeddings": True},
-            dim=2048,
-            depth=16,
-            kv_heads=8,
-            hidden=8192,
-            **{**LONG, "scaling": Llama3Scaling(factor=32.0)},
-        ),
-        "smollm2-135m": Size(
-            134_515_008,
-            {"vocab_size": 49152, "tie_word_embeddings": True},
-            dim=576,
-            depth=30,
-            heads=9,
-            kv_heads=3,
-            hidden=1536,
-            theta=1e5,
-            length=8192,
-        ),
+        "llama3.2-1b": Size(1_235_814_400, THREE | SMALL, dim=2048, depth=16, kv_heads=8, hidden=8192, **LONGER),
+        "smollm2-135m": Size(134_515_008, SMALL | {"vocab_size": 49152}, **SMOL),
     },
 )

@@ -3,18 +3,16 @@
 from functools import partial
 
 from zoo.models.inputs import TextInputs
-from zoo.models.llama import ATTENTION, BASE, CLASSIFIER, EMBEDDING, FFN, KEYS, LANGUAGE, THETA, gather_rope
+from zoo.models.llama import BASE, CLASSIFIER, FREQUENCIES, KEYS, LANGUAGE, TRUNK, gather_rope
 from zoo.models.published import Published, Size
 from zoo.nn import GLU, Attention, Backbone, Block, Causal, PreNorm, RMSNorm, Rotary, Window
 
 
 class Mistral(Backbone):
-    """Mistral 7B v0.1 by default; v0.3: ``window=None, theta=1e6``.
+    """Mistral 7B v0.1 by default; later versions have no window.
 
-    A token sees itself and the ``window - 1`` before it, or all before it where that is None.  ``dropout`` acts on the
-    input, both branches' outputs and the attention weights (published: none).  ``length`` is stated in published files
-    as the longest context that the model is meant for; nothing here depends on it.  Raises ValueError where ``heads``
-    does not divide ``dim`` and no ``head_dim`` is given, or ``kv_heads`` not ``heads``.
+    A token sees itself and the ``window - 1`` before it, or all before it where that is None.  The other arguments are
+    those of ``LLaMA``, and so is what raises ValueError.
     """
 
     def __init__(
@@ -42,19 +40,18 @@ class Mistral(Backbone):
         super().__init__(dim, depth, block, position=partial(Rotary, theta=theta), last_norm=norm, dropout=dropout)
 
 
+THIRD = Size(7_248_023_552, {"vocab_size": 32768}, window=None, theta=1e6)
+
 PUBLISHED = Published(
     "mistral",
     Mistral,
-    {**KEYS, **THETA, "window": "sliding_window"},
+    KEYS | {"window": "sliding_window"},
     {"MistralForCausalLM": LANGUAGE, "MistralForSequenceClassification": CLASSIFIER},
-    trunk=(*EMBEDDING, *ATTENTION, *FFN),
+    trunk=TRUNK,
     inputs=TextInputs(),
-    base={**BASE, "num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096},
+    base=BASE | {"max_position_embeddings": 131072},
     fixed={"hidden_act": "silu", "rope_parameters.rope_type": "default"},
-    drop=("layers.{}.self_attn.rotary_emb.inv_freq",),
+    drop=FREQUENCIES,
     clean=gather_rope,
-    sizes={
-        "mistral-7b": Size(7_241_732_096),
-        "mistral-7b-v0.3": Size(7_248_023_552, {"vocab_size": 32768}, window=None, theta=1e6),
-    },
+    sizes={"mistral-7b": Size(7_241_732_096), "mistral-7b-v0.3": THIRD},
 )

@@ -19,6 +19,18 @@ def sensible(what: str) -> Iterator[None]:
         raise ValueError(f"{what} cannot be read ({reason})") from error
 
 
+@contextlib.contextmanager
+def at(file: str) -> Iterator[None]:
+    """Puts a file before what is raised about its content, and a sentence in place of what Python says."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{file}: no model has these values ({reason})") from error
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Can a value be an argument of this type?  Sizes are not negative; types of our own are not looked into."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)

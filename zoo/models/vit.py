@@ -2,35 +2,21 @@
 
 from functools import partial
 
-from zoo.convert import Leading, PatchConv
+from zoo.convert import Leading, PatchConv, pairs
 from zoo.models.inputs import ImageInputs
-from zoo.models.published import (
-    AnyRule,
-    Architecture,
-    Config,
-    Derived,
-    Key,
-    Published,
-    Size,
-    act,
-    classifier,
-    look,
-    put,
-)
+from zoo.models.published import AnyKey, AnyRule, Architecture, Config, Derived, Published, Size
+from zoo.models.published import act, classifier, look, put
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm
 
 
 class ViT(Backbone):
-    """ViT-B/16 at 224 x 224 pixels by default; Ti, S, L and H: ``dim`` 192, 384, 1024, 1280, ``heads`` 3, 6, 16, 16,
-    ``depth`` 12, 12, 24, 32.
+    """ViT-B/16 at 224 x 224 pixels by default.
 
     ``grid`` is the number of patches down and across, ``prefix`` that of the class tokens before them (0 with a mean
     pool); together they must be the length of the input, else the forward raises ValueError.  ``bias`` is that of
     queries, keys and values.  ``dropout`` acts on the input, on both branches' outputs and inside the MLP (the paper:
     0.1); ``drop_path`` grows linearly to the last block (DeiT: 0.1).  Raises ValueError where ``heads`` does not divide
-    ``dim``.
-
-    SimpleViT (Beyer et al. 2022) is other parts, not a flag: ``Backbone`` with ``position=Sinusoidal2d``.
+    ``dim``.  SimpleViT (Beyer et al. 2022) is other parts, not a flag: ``Backbone`` with ``position=Sinusoidal2d``.
     """
 
     def __init__(
@@ -49,24 +35,33 @@ class ViT(Backbone):
     ):
         height, width = (grid, grid) if isinstance(grid, int) else grid
         norm = partial(LayerNorm, eps=eps)
-        block = partial(
-            Block,
-            mixer=partial(Attention, heads=heads, bias=True if bias else "o"),
-            ffn=partial(MLP, hidden=hidden, act=act, dropout=dropout),
-        )
+        mixer = partial(Attention, heads=heads, bias=True if bias else "o")
+        block = partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act, dropout=dropout))
         residual = partial(PreNorm, norm=norm, dropout=dropout)
         rates = [drop_path * i / max(depth - 1, 1) for i in range(depth)]
-        super().__init__(
-            dim,
-            depth,
-            block=[partial(block, residual=partial(residual, drop_path=rate)) for rate in rates],
-            position=partial(Learned2d, height=height, width=width, prefix=prefix),
-            last_norm=norm,
-            dropout=dropout,
-        )
+        blocks = [partial(block, residual=partial(residual, drop_path=rate)) for rate in rates]
+        position = partial(Learned2d, height=height, width=width, prefix=prefix)
+        super().__init__(dim, depth, blocks, position=position, last_norm=norm, dropout=dropout)
 
 
-# The files of transformers' ViT; what its relatives share is imported from here.
+# The files of transformers' ViT; its relatives import what they share from here.
+
+LAYERS = pairs(
+    """
+    layernorm_before mixer.norm             layernorm_after ffn.norm
+    attention.attention.query mixer.fn.q    attention.attention.key mixer.fn.k
+    attention.attention.value mixer.fn.v    attention.output.dense mixer.fn.o
+    intermediate.dense ffn.fn.up            output.dense ffn.fn.down
+    """,
+    theirs="encoder.layer.{}.",
+    ours="backbone.blocks.{}.",
+) + pairs("layernorm backbone.last_norm")
+KEYS: dict[str, AnyKey] = {
+    **dict(pairs("dim hidden_size depth num_hidden_layers heads num_attention_heads hidden intermediate_size")),
+    **dict(pairs("bias qkv_bias eps layer_norm_eps dropout hidden_dropout_prob")),
+    "act": act("hidden_act"),
+}
+BASE = {"layer_norm_eps": 1e-12, "image_size": 224, "patch_size": 16, "num_channels": 3}
 
 
 def grid(prefix: str = "") -> Derived:
@@ -80,35 +75,10 @@ def grid(prefix: str = "") -> Derived:
 
     def save(value: list[int] | int, config: Config) -> None:
         patch = look(config, prefix + "patch_size")
-        put(
-            config, prefix + "image_size", value * patch if isinstance(value, int) else [side * patch for side in value]
-        )
+        image = value * patch if isinstance(value, int) else [side * patch for side in value]
+        put(config, prefix + "image_size", image)
 
     return Derived(load, save)
-
-
-LAYERS = (
-    ("encoder.layer.{}.layernorm_before", "backbone.blocks.{}.mixer.norm"),
-    ("encoder.layer.{}.attention.attention.query", "backbone.blocks.{}.mixer.fn.q"),
-    ("encoder.layer.{}.attention.attention.key", "backbone.blocks.{}.mixer.fn.k"),
-    ("encoder.layer.{}.attention.attention.value", "backbone.blocks.{}.mixer.fn.v"),
-    ("encoder.layer.{}.attention.output.dense", "backbone.blocks.{}.mixer.fn.o"),
-    ("encoder.layer.{}.layernorm_after", "backbone.blocks.{}.ffn.norm"),
-    ("encoder.layer.{}.intermediate.dense", "backbone.blocks.{}.ffn.fn.up"),
-    ("encoder.layer.{}.output.dense", "backbone.blocks.{}.ffn.fn.down"),
-    ("layernorm", "backbone.last_norm"),
-)
-KEYS: dict[str, Key | Derived | str] = {
-    "dim": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "hidden": "intermediate_size",
-    "act": act("hidden_act"),
-    "bias": "qkv_bias",
-    "eps": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-}
-BASE = {"hidden_act": "gelu", "qkv_bias": True, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0, "patch_size": 16}
 
 
 def trunk(config: Config) -> tuple[AnyRule, ...]:
@@ -121,18 +91,16 @@ def trunk(config: Config) -> tuple[AnyRule, ...]:
 
 
 THOUSAND = {"id2label": {str(i): f"LABEL_{i}" for i in range(1000)}}  # ImageNet
+CLASSES = classifier(pairs("classifier head.out"), ClassToken, prefix="vit.")
 
 PUBLISHED = Published(
     "vit",
     ViT,
     {**KEYS, "grid": grid()},
-    {
-        "ViTForImageClassification": classifier((("classifier", "head.out"),), ClassToken, prefix="vit."),
-        "ViTModel": Architecture(None),
-    },
+    {"ViTForImageClassification": CLASSES, "ViTModel": Architecture(None)},
     trunk=trunk,
     inputs=ImageInputs(),
-    base={**BASE, "image_size": 224, "num_channels": 3},
+    base=BASE,
     drop=("pooler", "embeddings.mask_token"),
     sizes={
         "vit-b16": Size(86_567_656, THOUSAND),

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from zoo.hub import files
-from zoo.hub.files import folder, read_weights, write
+from zoo import files
+from zoo.files import folder, read_weights, write
 from zoo.tokenizers.reading import read_json
 
 

@@ -22,6 +22,7 @@ from zoo.tokenizers.vocabularies import SENTENCEPIECE
 SHARD = "5GB"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
+WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TEXTS = ("*.json", "*.txt", *SENTENCEPIECE)
 
 
@@ -142,6 +143,6 @@ def write(path: Path, config: dict[str, Any], texts: dict[str, str], state: Stat
             (work / name).write_text(text, encoding="utf8")
         for name in [*weights, *texts]:
             os.replace(work / name, path / name)
-    for stale in [*path.glob("model*.safetensors*"), *path.glob("pytorch_model*.bin*")]:
-        if stale.name not in weights:
+    for stale in path.iterdir():  # a loader would meet them beside the new ones
+        if WEIGHTS.fullmatch(stale.name) and stale.name not in weights:
             stale.unlink()
