@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.convert import Fused, FusedByHead, Leading, PatchConv, Rows, Same, Table
+from zoo.convert import Fused, Leading, PatchConv, Rows, Same, Table
 
 TABLE = Table(
     ("embed", "embed"),
@@ -51,7 +51,7 @@ def test_names_and_values():
 
 
 def test_fused_head_by_head():
-    rule = FusedByHead("qkv", ("q", "k", "v"), heads=2)
+    rule = Fused("qkv", ("q", "k", "v"), heads=2)
     value = torch.arange(2 * 3 * 2 * 4.0).view(12, 4)  # (heads, three, 2) rows
     q, k, v = rule.load(value)
     assert torch.equal(q, value[[0, 1, 6, 7]]) and torch.equal(v, value[[4, 5, 10, 11]])
@@ -84,6 +84,19 @@ def test_ties():
     untied = {"embed.weight": torch.randn(7, 4), "lm_head.weight": torch.randn(7, 4)}
     assert torch.equal(TABLE.load(untied)["head.weight"], untied["lm_head.weight"])
     assert set(TABLE.save(TABLE.load(untied))) == set(untied)
+
+
+def test_equal_values_are_no_tie():
+    """A model that is not tied keeps both tables, also while they hold the same numbers."""
+    equal = {"embed.weight": torch.ones(7, 4), "lm_head.weight": torch.ones(7, 4)}
+    assert set(TABLE.save(TABLE.load(equal))) == set(equal)
+
+
+def test_a_row_for_one_index_wins_over_the_row_for_all():
+    table = Table(("h.{}.out", "blocks.{}.o"), ("h.0.out", "first.o"))
+    there = {f"h.{i}.out.weight": torch.randn(2, 2) for i in (0, 10)}
+    here = table.load(there)
+    assert set(here) == {"first.o.weight", "blocks.10.o.weight"} and table.save(here).keys() == there.keys()
 
 
 def test_dropped_tensors():
@@ -157,3 +170,8 @@ def test_errors_of_rows(state, words):
         ROWS.load(state)
     with pytest.raises(ValueError, match="made of 3 rows and should be of 2"):
         ROWS.save({"pool.weight": torch.ones(3, 4)})
+
+
+def test_rows_of_different_widths():
+    with pytest.raises(ValueError, match="'cls' and 'second' are of different shapes"):
+        ROWS.load({"cls": torch.ones(1, 1, 4), "second": torch.ones(1, 1, 5)})

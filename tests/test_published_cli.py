@@ -39,7 +39,7 @@ def test_verify_names_the_first_layer_that_diverges(command, bert, monkeypatch):
 
     def wrong(source):
         task = load(source)
-        task.backbone.blocks[1].mixer.norm.eps = 0.1
+        task.backbone.blocks[1].ffn.norm.eps = 0.1
         return task
 
     monkeypatch.setattr(zoo, "load", wrong)
@@ -132,7 +132,7 @@ def test_list_shows_every_size_without_torch():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     sizes = {name for published in zoo.models.PUBLISHED for name in published.sizes}
     assert sizes <= set(names())
-    missing = {name for name in sizes if f"{name} (" not in out}
+    missing = {name for name in sizes if f"{name}\u00a0(" not in out}
     assert not missing
 
 

@@ -24,7 +24,7 @@ def test_its_part_drops_into_a_config(command, tmp_path):
     (part,) = [code for code in PYTHON if code.startswith("# my_parts.py")]
     (tmp_path / "my_parts.py").write_text(part)
     config = yaml.safe_load((tmp_path / "digits.yaml").read_text())
-    config["model"]["init_args"] |= yaml.safe_load(YAML[0])
+    config["model"]["init_args"] |= yaml.safe_load(next(text for text in YAML if "my_parts" in text))
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(config))
     answer = command("fit", "--config", "own")
     assert answer.code == 0, answer.err

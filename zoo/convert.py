@@ -15,6 +15,7 @@ from torch import Tensor
 State = dict[str, Tensor]
 
 
+@dataclass(frozen=True)
 class Rule:
     """One of their tensors is one or several of ours; ``save`` undoes ``load``, bit for bit.  Where ``theirs`` are
     several, their stack (n, ...) is what is loaded and saved.
@@ -37,7 +38,7 @@ class Rule:
     def after(self, prefix: str) -> "Rule":
         """The same with ``prefix`` before their names."""
         sources = tuple(prefix + path for path in self.sources)
-        return dataclasses.replace(self, theirs=sources[0] if isinstance(self.theirs, str) else sources)  # type: ignore[type-var]
+        return dataclasses.replace(self, theirs=sources[0] if isinstance(self.theirs, str) else sources)
 
     def load(self, value: Tensor) -> list[Tensor]:
         raise NotImplementedError
@@ -50,8 +51,6 @@ class Rule:
 class Same(Rule):
     """The same tensor; ``flip`` transposes matrices on the way (GPT-2 stores them inputs first)."""
 
-    theirs: str
-    ours: str
     flip: bool = False
 
     def load(self, value: Tensor) -> list[Tensor]:
@@ -63,49 +62,31 @@ class Same(Rule):
 
 @dataclass(frozen=True)
 class Fused(Rule):
-    """Several of ours in equal shares, one below the other: ``Fused("attn.qkv", ("q", "k", "v"))``."""
+    """Several of ours in equal shares, one below the other: ``Fused("attn.qkv", ("q", "k", "v"))``; with ``heads``,
+    the first head's share of each, then the second's (DeBERTa)."""
 
-    theirs: str
-    ours: tuple[str, ...]
+    heads: int = 1
     flip: bool = False
 
     def load(self, value: Tensor) -> list[Tensor]:
         value = flipped(value) if self.flip else value
-        if value.dim() == 0 or len(value) % len(self.ours):
-            raise ValueError(f"of shape {tuple(value.shape)} cannot be cut into {len(self.ours)} equal shares")
-        return [part.clone() for part in value.chunk(len(self.ours))]
+        heads, count = self.heads, len(self.targets)
+        if value.dim() == 0 or len(value) % (heads * count):
+            shares = f"{count} equal shares" + (f" of {heads} heads" if heads > 1 else "")
+            raise ValueError(f"of shape {tuple(value.shape)} cannot be cut into {shares}")
+        shares = value.unflatten(0, (heads, count, len(value) // (heads * count)))
+        return [part.flatten(0, 1).clone() for part in shares.unbind(1)]
 
     def save(self, parts: Sequence[Tensor]) -> Tensor:
         if len({part.shape for part in parts}) > 1:
             raise ValueError(f"would be fused from unequal shares: {', '.join(str(tuple(p.shape)) for p in parts)}")
-        value = torch.cat(list(parts))
+        rows = len(parts[0]) // self.heads
+        value = torch.stack([part.unflatten(0, (self.heads, rows)) for part in parts], 1).flatten(0, 2)
         return flipped(value) if self.flip else value
 
 
-@dataclass(frozen=True)
-class FusedByHead(Rule):
-    """Several of ours, fused head by head: the first head's share of each, then the second's (DeBERTa)."""
-
-    theirs: str
-    ours: tuple[str, ...]
-    heads: int
-
-    def load(self, value: Tensor) -> list[Tensor]:
-        if value.dim() == 0 or len(value) % (self.heads * len(self.ours)):
-            raise ValueError(f"of shape {tuple(value.shape)} cannot be cut into {len(self.ours)} shares of {self.heads} heads")
-        shares = value.unflatten(0, (self.heads, len(self.ours), -1))
-        return [part.flatten(0, 1).contiguous() for part in shares.unbind(1)]
-
-    def save(self, parts: Sequence[Tensor]) -> Tensor:
-        return torch.stack([part.unflatten(0, (self.heads, -1)) for part in parts], 1).flatten(0, 2)
-
-
-@dataclass(frozen=True)
 class Leading(Rule):
     """Theirs has an axis of size 1 in front (the class token and position table of a ViT)."""
-
-    theirs: str
-    ours: str
 
     def load(self, value: Tensor) -> list[Tensor]:
         if value.dim() == 0 or len(value) != 1:
@@ -121,8 +102,6 @@ class Rows(Rule):
     """Several of theirs, each of one row with ``axes`` axes of size 1 in front, are the rows of one of ours: the class
     tokens of AST (2) and CLIP (0)."""
 
-    theirs: tuple[str, ...]
-    ours: str
     axes: int = 2
 
     def load(self, value: Tensor) -> list[Tensor]:
@@ -141,8 +120,6 @@ class PatchConv(Rule):
     """Their convolution (D, C, P, P) over square patches, our matrix (D, P P C) over patches flattened row, column,
     channel; biases are the same."""
 
-    theirs: str
-    ours: str
     channels: int = 3
 
     def load(self, value: Tensor) -> list[Tensor]:
@@ -167,7 +144,8 @@ class Table:
 
     ``tied`` lists pairs of ours (copy, original) whose copy their files may omit, ``drop`` the paths of theirs that are
     no weights.  ``alias`` lists pairs of theirs (other, name) that are one tensor while the copies are tied; ``other``
-    is the one in use, where both are there.  Every method raises ValueError that names the tensor without a rule, or the one with a wrong shape.
+    is the one in use, where both are there.  Both ways raise ValueError that names the tensor without a rule, or that
+    with a wrong shape.
     """
 
     def __init__(
@@ -185,21 +163,23 @@ class Table:
 
     def load(self, theirs: State) -> State:
         """Their state dict -> ours."""
-        state: State = {}
+        state, theirs = {}, dict(theirs)
         for other, name in self.alias:
             if other in theirs:
-                theirs = {key: value for key, value in theirs.items() if key != other} | {name: theirs[other]}
+                theirs[name] = theirs.pop(other)
         for name, value in theirs.items():
             if any(path.fullmatch(name) for path in self.drop):
                 continue
             rule, ending = _find(name, self._theirs)
+            several = [ending(path) for path in rule.sources]
+            for other in several:
+                if other not in theirs:
+                    raise ValueError(f"{name!r} cannot be loaded without {other!r}")
+                if theirs[other].shape != value.shape:
+                    raise ValueError(f"the tensors {name!r} and {other!r} are of different shapes")
+            if name != several[0]:
+                continue  # loaded with the first
             if not isinstance(rule.theirs, str):
-                several = [ending(path) for path in rule.sources]
-                absent = [other for other in several if other not in theirs]
-                if absent:
-                    raise ValueError(f"{name!r} cannot be loaded without {absent[0]!r}")
-                if name != several[0]:
-                    continue  # loaded with the first
                 value = torch.stack([theirs[other] for other in several])
             for target, part in zip((ending(path) for path in rule.targets), _named(name, rule.load, value)):
                 if target in state:
@@ -211,17 +191,17 @@ class Table:
         return state
 
     def save(self, ours: State) -> State:
-        """Our state dict -> theirs, the inverse of ``load``; a tied copy that equals its original is left out."""
-        tied = {copy for copy, original in self.tied if _equal(ours.get(copy), ours.get(original))}
+        """Our state dict -> theirs, the inverse of ``load``; a tied copy that is its original is left out."""
+        tied = {copy for copy, original in self.tied if copy in ours and ours[copy] is ours.get(original)}
         state: State = {}
         for name in ours:
             if name in tied:
                 continue
             rule, ending = _find(name, self._ours)
             parts = [ending(path) for path in rule.targets]
-            missing = [part for part in parts if part not in ours]
-            if missing:
-                raise ValueError(f"{name!r} cannot be saved without {missing[0]!r}")
+            for part in parts:
+                if part not in ours:
+                    raise ValueError(f"{name!r} cannot be saved without {part!r}")
             target, *more = [ending(path) for path in rule.sources]
             if target not in state:
                 value = _named(target, rule.save, [ours[part] for part in parts])
@@ -233,9 +213,8 @@ class Table:
 
     def knows(self, name: str) -> bool:
         """Is their tensor ``name`` in the table, to be kept or dropped?"""
-        if any(name == other for other, _ in self.alias):
-            return True
-        return any(path.fullmatch(name) for path in [*self.drop, *(path for path, _ in self._theirs)])
+        paths = (*self.drop, *(path for path, _ in self._theirs))
+        return any(path.fullmatch(name) for path in paths) or any(name == other for other, _ in self.alias)
 
     def published(self, name: str) -> str | None:
         """What their files call our tensor ``name``, or None where no rule speaks of it."""
@@ -258,7 +237,8 @@ def pattern(path: str) -> re.Pattern:
 
 
 def longest_first(paths: Iterable[tuple[str, Rule]]) -> list[tuple[re.Pattern, Rule]]:
-    return [(pattern(path), rule) for path, rule in sorted(paths, key=lambda item: -len(item[0]))]
+    longest = sorted(paths, key=lambda item: -len(item[0].replace("{}", "")))  # so an index of its own wins over any
+    return [(pattern(path), rule) for path, rule in longest]
 
 
 def flipped(value: Tensor) -> Tensor:
@@ -270,12 +250,12 @@ def _find(name: str, rules: list[tuple[re.Pattern, Rule]]):
     for path, rule in rules:
         match = path.fullmatch(name)
         if match:
-            return rule, functools.partial(_ending, match.groups())
+            *index, tail = match.groups()
+            return rule, functools.partial(_ending, index, tail)
     raise ValueError(f"no rule for the tensor {name!r}")
 
 
-def _ending(groups: tuple[str, ...], path: str) -> str:
-    *index, tail = groups
+def _ending(index: list[str], tail: str, path: str) -> str:
     return path.format(*index) + tail
 
 
@@ -284,7 +264,3 @@ def _named(name: str, convert, value):
         return convert(value)
     except ValueError as error:
         raise ValueError(f"the tensor {name!r} {error}") from None
-
-
-def _equal(a: Tensor | None, b: Tensor | None) -> bool:
-    return a is not None and b is not None and (a is b or (a.shape == b.shape and torch.equal(a, b)))

@@ -153,7 +153,7 @@ def test_what_is_not_known_is_refused(found, words):
 def test_a_damaged_file_is_named(models, tmp_path):
     zoo.save(models["vit"][0], tmp_path)
     (tmp_path / "preprocessor_config.json").write_text("[1")
-    with pytest.raises(ValueError, match=r"preprocessor_config.json is no JSON object"):
+    with pytest.raises(ValueError, match=r"preprocessor_config.json is not JSON"):
         zoo.load(tmp_path)
 
 

@@ -6,10 +6,11 @@ import math
 import pytest
 import torch
 import transformers as hf
+from safetensors.torch import load_file, save_file
 
 import zoo
 from tests.models.parity import Row
-from tests.models.rows.whisper import heard, whisper
+from tests.models.rows.whisper import TABLE, heard, whisper
 from zoo.tokenizers import ConvFrames, Frames, Ids, Tokens, Waveform, WhisperLogMel
 
 TINY = {
@@ -124,3 +125,34 @@ def test_a_loaded_backbone_fills_both_embeddings(folder):
     for part in ("embed", "target_embed", "head", "backbone"):
         for a, b in zip(getattr(task, part).parameters(), getattr(whole, part).parameters(), strict=True):
             assert torch.equal(a, b), part
+
+
+def other_table(folder, change, path, dtype=torch.float32) -> None:
+    """The same directory with another position table, all weights in a precision."""
+    zoo.save(zoo.load(folder), path)
+    state = load_file(path / "model.safetensors")
+    state[TABLE[0]] = change(state[TABLE[0]])
+    save_file({name: value.to(dtype) for name, value in state.items()}, path / "model.safetensors")
+
+
+def test_a_float32_table_that_is_off_is_refused(folder, tmp_path):
+    other_table(folder, lambda table: table + 1e-3, tmp_path)
+    sentence = (
+        r"model.safetensors: (the tensor )?'model.encoder.embed_positions.weight' is not the constant that Whisper"
+    )
+    with pytest.raises(ValueError, match=sentence) as error:
+        zoo.load(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda table: table, torch.float16),
+        (lambda table: table, torch.bfloat16),
+        (lambda table: table.half().float(), torch.float32),  # files that began as the authors' own
+    ],
+)
+def test_a_table_in_half_precision_is_the_same(change, kind, folder, tmp_path):
+    other_table(folder, change, tmp_path / "half", kind)
+    assert isinstance(zoo.load(tmp_path / "half").backbone, zoo.Whisper)

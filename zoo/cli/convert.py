@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from pathlib import Path
 
+import torch
 from torch import nn
 
 import zoo
@@ -49,5 +51,10 @@ def read(source: str) -> nn.Module:
             raise UserError(f"the run {source} has no checkpoint yet")
         path = existing[0]
     if path.suffix == ".ckpt" and path.is_file():
-        return Task.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+        kept = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
+        module, _, name = str(kept.get("_class_path")).rpartition(".")
+        kind = getattr(importlib.import_module(module), name, None) if module else None
+        if not (isinstance(kind, type) and issubclass(kind, Task)):
+            raise UserError(f"{path} is no checkpoint of a task of this library")
+        return kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     return zoo.load(source)

@@ -32,7 +32,9 @@ def main(argv: list[str]) -> int:
     console.width = console.width if console.is_terminal else 200  # a pipe or a file should not be cut at 80
     for kind in [options.kind] if options.kind else ["configs", *KINDS]:
         found = [row for row in rows(kind) if options.filter.lower() in " ".join(row).lower()]
-        columns = {"configs": ("", "what", "measured"), "families": ("", "what", "sizes (parameters)")}.get(kind, ("", "what"))
+        columns = {"configs": ("", "what", "measured"), "families": ("", "what", "sizes (parameters)")}.get(
+            kind, ("", "what")
+        )
         table = Table(*columns, title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for row in found:
             table.add_row(*map(Text, row))
@@ -59,20 +61,26 @@ def rows(kind: str) -> Iterator[tuple[str, ...]]:
 
 
 def sizes(module: ast.Module, family: str) -> str:
-    """The published sizes that a family's file states, with their parameters."""
-    published = [node for node in ast.walk(module) if isinstance(node, ast.Call) and called(node) == "Published"]
-    own = [node for node in published if any(isinstance(a, ast.Name) and a.id == family for a in node.args)]
-    tables = [word.value for node in own for word in node.keywords if word.arg == "sizes"]
-    pairs = [pair for table in tables if isinstance(table, ast.Dict) for pair in zip(table.keys, table.values)]
+    """The published sizes that a family's file states, with their parameters.
+
+    A table of sizes belongs to the class that stands beside it, or else to that of the table before.
+    """
+    named = {ast.unparse(node.targets[0]): node.value for node in module.body if isinstance(node, ast.Assign)}
+    classes = [node.name for node in module.body if isinstance(node, ast.ClassDef)]
+    owner, found = "", {}
+    for call in named.values():
+        words = {word.arg: word.value for word in call.keywords} if isinstance(call, ast.Call) else {}
+        table = words.get("sizes")
+        if isinstance(call, ast.Call) and isinstance(table, ast.Dict):
+            owner = next((name for name in map(ast.unparse, (*call.args, *words.values())) if name in classes), owner)
+            if owner == family:
+                found |= {ast.literal_eval(name): size for name, size in zip(table.keys, table.values) if name}
+    counts = {name: named.get(size.id) if isinstance(size, ast.Name) else size for name, size in found.items()}
     return ", ".join(
-        f"{name.value} ({readable(size.args[0].value)})"
-        for name, size in pairs
-        if isinstance(name, ast.Constant) and isinstance(size, ast.Call) and isinstance(size.args[0], ast.Constant)
+        f"{name}\u00a0({readable(ast.literal_eval(size.args[0]))})"
+        for name, size in counts.items()
+        if isinstance(size, ast.Call)
     )
-
-
-def called(node: ast.Call) -> str:
-    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def readable(count: int) -> str:

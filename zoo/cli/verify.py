@@ -98,14 +98,14 @@ def compare(ours: Task, theirs: nn.Module) -> Iterator[Pair]:
     yield "output", chosen(mine, rows), chosen(output, rows)
 
 
-def draw(tokenizer: Tokenizer, theirs: nn.Module) -> tuple[Tokens, dict[str, Tensor]]:
+def draw(tokenizer: Tokenizer | None, theirs: nn.Module) -> tuple[Tokens, dict[str, Tensor]]:
     """Random input for ours and the same for theirs: two sequences, the second of a text padded."""
     if isinstance(tokenizer, TextTokenizer):
         value = torch.randint(tokenizer.vocabulary, (2, LENGTH))
         padding = torch.ones(2, LENGTH, dtype=torch.bool)
         padding[1, -PADDED:] = False
         special = [tokenizer.find(role) for role in ("pad", "mask", "eos")]
-        for token in filter(None.__ne__, special):
+        for token in (one for one in special if one is not None):
             value = torch.where(value == token, (token + 1) % tokenizer.vocabulary, value)
         ends = tokenizer.find("eos")
         if ends is not None:  # what a text tower pools

@@ -8,14 +8,15 @@ from typing import Any
 
 from torch import nn
 
+from zoo.described import Described, describe
 from zoo.nn import Mask
 
 Anatomy = dict[str, str]  # path of a part -> its class and settings, in words
 
-CHANCE = ("dropout", "drop_path")  # what acts in training only
+CHANCE = ("dropout", "drop_path", "init")  # what acts in training only
 SIZES = ("in_features", "out_features", "num_embeddings", "embedding_dim")
 EXTENTS = ("dim", "heads", "head_dim", "height", "width", "features", "length")  # sizes that are settings
-SKIPPED = ("training", "prepare_data_per_node", "allow_zero_length_dataloader_with_multiple_devices")
+SKIPPED = ("training", "tokenizer", "prepare_data_per_node", "allow_zero_length_dataloader_with_multiple_devices")
 
 
 def anatomy(model: nn.Module, shapes: bool = True) -> Anatomy:
@@ -56,10 +57,16 @@ def words(part: nn.Module, shapes: bool) -> str:
 def shown(name: str, value: Any) -> bool:
     if name.startswith("_") or name in (*CHANCE, *SIZES, *SKIPPED):
         return False
-    return isinstance(value, (bool, int, float, str, tuple, Mask)) or inspect.isroutine(value)
+    return isinstance(value, (bool, int, float, str, tuple, Mask, Described)) or inspect.isroutine(value)
 
 
 def plain(value: Any) -> str:
+    """A setting in short words; an object by its class and arguments, ``Llama3Scaling(factor=8, ...)``."""
+    if isinstance(value, Described):
+        value = describe(value) if value._arguments is not None else {"class_path": type(value).__name__}
+    if isinstance(value, dict) and "class_path" in value:
+        arguments = ", ".join(f"{name}={plain(one)}" for name, one in value.get("init_args", {}).items())
+        return f"{value['class_path'].rpartition('.')[2]}({arguments})"
     if isinstance(value, float):
         return f"{value:g}"
     return value.__name__ if inspect.isroutine(value) else repr(value)

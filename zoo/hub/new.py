@@ -38,8 +38,8 @@ def _known() -> dict[str, tuple[Published, Size]]:
     sizes = {name: (published, size) for published in PUBLISHED for name, size in published.sizes.items()}
     families: dict[str, tuple[Published, Size]] = {}
     for published in PUBLISHED:
-        for name in (published.model_type, published.name.lower()):
-            families.setdefault(name, (published, next(iter(published.sizes.values()), Size(0))))
+        for name in (published.model_type, published.name.lower()) if published.sizes else ():
+            families.setdefault(name, (published, next(iter(published.sizes.values()))))
     return families | sizes
 
 

@@ -138,7 +138,7 @@ class Source:
         table, state = self.table(), self.weights.state
         for pair in self.architecture.tied if self.architecture else ():
             copy, original = (state.get(table.published(name) or "") for name in pair)
-            if copy is not None and original is not None and not close(copy, original):
+            if copy is not None and original is not None and not torch.equal(copy, original):
                 self.config["tie_word_embeddings"] = False
 
     def fit_grid(self, state: State, name: str, backbone: nn.Module) -> None:
@@ -203,9 +203,9 @@ def modern(state: State) -> Iterator[tuple[str, Tensor]]:
 
 
 def close(a: Tensor, b: Tensor) -> bool:
-    """Are two tensors the same but for their precision?"""
-    half = torch.finfo(torch.float16).bits in (a.element_size() * 8, b.element_size() * 8)
-    return a.shape == b.shape and torch.allclose(a.float(), b.float(), atol=5e-3 if half else 1e-6)
+    """Is a table of a file the one that is computed here?  Other orders of the arithmetic differ by 1e-4."""
+    half = min(a.element_size(), b.element_size()) < 4
+    return a.shape == b.shape and torch.allclose(a.float(), b.float(), atol=5e-3 if half else 5e-4)
 
 
 def kept(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

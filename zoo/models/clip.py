@@ -10,16 +10,14 @@ from zoo.convert import PatchConv, Rows, pairs
 from zoo.models.inputs import ImageTextInputs
 from zoo.models.published import AnyKey, AnyRule, Architecture, Config, Half, Published, Size, act, look
 from zoo.models.vit import grid
-from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, PreNorm
-from zoo.nn import Causal, Full, Last, Learned, Learned2d, Mask
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, ClassToken, Last, LayerNorm, Learned, PreNorm
+from zoo.nn.position import Learned2d
 from zoo.tokenizers import LinearStem
 
 
-def layer(heads: int, hidden: int | None, act: Activation, eps: float, dropout: float, mask: Mask = Full()) -> partial:
+def layer(mixer: partial, hidden: int | None, act: Activation, norm: partial) -> partial:
     """What both towers repeat."""
-    mixer = partial(Attention, heads=heads, mask=mask, dropout=dropout)
-    residual = partial(PreNorm, norm=partial(LayerNorm, eps=eps))
-    return partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act), residual=residual)
+    return partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act), residual=partial(PreNorm, norm=norm))
 
 
 class CLIPVision(Backbone):
@@ -42,8 +40,8 @@ class CLIPVision(Backbone):
         dropout: float = 0.0,
     ):
         height, width = (grid, grid) if isinstance(grid, int) else grid
-        block, norm = layer(heads, hidden, act, eps, dropout), partial(LayerNorm, eps=eps)
-        position = partial(Learned2d, height=height, width=width, prefix=1)
+        norm, position = partial(LayerNorm, eps=eps), partial(Learned2d, height=height, width=width, prefix=1)
+        block = layer(partial(Attention, heads=heads, dropout=dropout), hidden, act, norm)
         super().__init__(dim, depth, block, position=position, first_norm=norm, last_norm=norm)
 
 
@@ -51,8 +49,7 @@ class CLIPText(Backbone):
     """The text tower of ViT-B/32 by default: a causal decoder whose last token, the end of the text, stands for the
     whole (``Last``).
 
-    ``length`` is the longest text.  ``dropout`` acts on the attention weights.  Raises ValueError where ``heads`` does
-    not divide ``dim``.
+    ``length`` is the longest text.  The rest is as in ``CLIPVision``.
     """
 
     def __init__(
@@ -66,8 +63,9 @@ class CLIPText(Backbone):
         eps: float = 1e-5,
         dropout: float = 0.0,
     ):
-        block, norm = layer(heads, hidden, act, eps, dropout, Causal()), partial(LayerNorm, eps=eps)
-        super().__init__(dim, depth, block, position=partial(Learned, length=length), last_norm=norm)
+        norm, position = partial(LayerNorm, eps=eps), partial(Learned, length=length)
+        block = layer(partial(Attention, heads=heads, mask=Causal(), dropout=dropout), hidden, act, norm)
+        super().__init__(dim, depth, block, position=position, last_norm=norm)
 
 
 # The files of transformers' CLIP.
@@ -78,6 +76,10 @@ IDS = {"pad_token_id": 1, "bos_token_id": 49406, "eos_token_id": 49407}
 BASE: Config = {"projection_dim": 512, "logit_scale_init_value": 2.6592}
 BASE |= {"vision_config": PIXELS, "text_config": {**WORDS, **IDS}}
 LARGE = {"vision_config": {"patch_size": 14}, "projection_dim": 768}
+KEYS = """
+    dim hidden_size             depth num_hidden_layers   heads num_attention_heads
+    hidden intermediate_size    eps layer_norm_eps        dropout attention_dropout
+"""
 LAYERS = """
     layer_norm1 mixer.norm            layer_norm2 ffn.norm
     self_attn.q_proj mixer.fn.q       self_attn.k_proj mixer.fn.k
@@ -97,9 +99,7 @@ NAMES = pairs(
 
 
 def keys(tower: str) -> dict[str, AnyKey]:
-    names = "dim hidden_size depth num_hidden_layers heads num_attention_heads hidden intermediate_size"
-    more = "eps layer_norm_eps dropout attention_dropout"
-    return {**dict(pairs(f"{names} {more}", ours=tower)), "act": act(tower + "hidden_act")}
+    return {**dict(pairs(KEYS, ours=tower)), "act": act(tower + "hidden_act")}
 
 
 def trunk(config: Config) -> tuple[AnyRule, ...]:

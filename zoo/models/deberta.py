@@ -5,24 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from zoo.convert import FusedByHead
+from zoo.convert import Fused, pairs
 from zoo.models import bert
 from zoo.models.inputs import TextInputs
-from zoo.models.published import AnyRule, Architecture, Config, Derived, Key, Published, Size, act, classifier, look
-from zoo.nn import (
-    MLP,
-    Activation,
-    Attention,
-    Backbone,
-    Block,
-    Convolved,
-    Disentangled,
-    LayerNorm,
-    Mean,
-    Pooler,
-    PositionProjections,
-    PostNorm,
-)
+from zoo.models.published import SENTENCES, AnyKey, AnyRule, Config, Key, Published, Size, act, classifier
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Pooler, PostNorm
+from zoo.nn.convolved import Convolved
+from zoo.nn.disentangled import Disentangled, PositionProjections
 
 
 class DeBERTa(Backbone):
@@ -93,112 +82,80 @@ class DeBERTa2(Backbone):
         super().__init__(dim, depth, blocks, position=position, first_norm=norm, dropout=dropout)
 
 
+FURTHEST = Key(("max_relative_positions", "max_position_embeddings"))
+
+
 def distances(config: Config) -> Config:
     """Old configs have words where new ones have lists, and -1 where they mean the number of positions."""
-    config, terms = dict(config), config.get("pos_att_type") or []
+    terms, furthest = config.get("pos_att_type") or [], config.get("max_relative_positions", -1)
     words = terms.lower().split("|") if isinstance(terms, str) else terms
-    config["pos_att_type"] = sorted(word.strip() for word in words)
-    if config.get("max_relative_positions", -1) < 1:
-        config["max_relative_positions"] = config.get("max_position_embeddings", 512)
-    return config | {"max_position_embeddings": config["max_relative_positions"]}
+    furthest = furthest if furthest > 0 else config.get("max_position_embeddings", 512)
+    terms = sorted(word.strip() for word in words)
+    return config | dict.fromkeys(FURTHEST.paths, furthest) | {"pos_att_type": terms}
 
 
-SELF = ("encoder.layer.{}.attention.self.", "backbone.blocks.{}.mixer.fn.")
-FIRST = (
-    (SELF[0] + "q_bias", SELF[1] + "q.bias"),
-    (SELF[0] + "v_bias", SELF[1] + "v.bias"),
-    (SELF[0] + "pos_proj", SELF[1] + "position.k"),
-    (SELF[0] + "pos_q_proj", SELF[1] + "position.q"),
-)
-SECOND = tuple((SELF[0] + f"{theirs}_proj", SELF[1] + theirs[0]) for theirs in ("query", "key", "value"))
+SELF = {"theirs": "encoder.layer.{}.attention.self.", "ours": "backbone.blocks.{}.mixer.fn."}
 SHARED = (
-    *(rule for rule in (*bert.EMBEDDINGS, *bert.LAYERS) if not rule[0].startswith(SELF[0])),
-    ("encoder.rel_embeddings", "backbone.position.table"),
+    *(names for names in bert.EMBEDDINGS + bert.LAYERS if ".self." not in names[0]),
+    *pairs("rel_embeddings backbone.position.table LayerNorm backbone.position.norm", "encoder."),
 )
-CONVOLVED = (
-    ("encoder.conv.conv", "backbone.blocks.0.conv"),
-    ("encoder.conv.LayerNorm", "backbone.blocks.0.norm"),
-)
+FIRST = SHARED + pairs("q_bias q.bias v_bias v.bias pos_proj position.k pos_q_proj position.q", **SELF)
+QKV = tuple(SELF["ours"] + part for part in ("q.weight", "k.weight", "v.weight"))
+SECOND = SHARED + pairs("query_proj q key_proj k value_proj v", **SELF)
+CONVOLVED = pairs("encoder.conv.conv backbone.blocks.0.conv encoder.conv.LayerNorm backbone.blocks.0.norm")
 
 
-def trunk(config: Config) -> list[AnyRule]:
+def trunk(config: Config) -> Sequence[AnyRule]:
     """The first form's."""
-    parts = tuple(f"{SELF[1]}{name}.weight" for name in "qkv")
-    return [*SHARED, *FIRST, FusedByHead(SELF[0] + "in_proj.weight", parts, look(config, "num_attention_heads"))]
+    return (*FIRST, Fused(SELF["theirs"] + "in_proj.weight", QKV, heads=config["num_attention_heads"]))
 
 
 def second_trunk(config: Config) -> Sequence[AnyRule]:
     """The second form's; a block with a convolution beside it lies one level deeper."""
-    rules = [*SHARED, *SECOND, ("encoder.LayerNorm", "backbone.position.norm")]
     if not config["conv_kernel_size"]:
-        return rules
-    layers = [rule for rule in rules if "{}" in rule[0]]
-    first = [(theirs.format(0), ours.format("0.block")) for theirs, ours in layers]
-    rest = [(a.format(i), b.format(i)) for a, b in layers for i in range(1, look(config, "num_hidden_layers"))]
-    return [*(rule for rule in rules if rule not in layers), *first, *rest, *CONVOLVED]
+        return SECOND
+    first = [(theirs.format(0), ours.format("0.block")) for theirs, ours in SECOND if "{}" in theirs]
+    return (*SECOND, *first, *CONVOLVED)
 
 
-# Microsoft's files have the head under other names than those that transformers writes.
-MASKED = replace(
-    bert.MASKED,
-    prefix="deberta.",
-    rules=(
-        *bert.MASKED.rules,
-        ("lm_predictions.lm_head.dense", "head.dense"),
-        ("lm_predictions.lm_head.LayerNorm", "head.norm"),
-        ("lm_predictions.lm_head.bias", "head.out.bias"),
-    ),
-    drop=("mask_predictions",),
-)
-CLASSIFIER = classifier(
-    (("pooler.dense", "pool.dense"), ("classifier", "head.out")), partial(Pooler, act="gelu"), prefix="deberta."
-)
-BARE = Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",))
-KEYS: dict[str, Key | Derived | str] = {name: key for name, key in bert.KEYS.items() if name != "length"}
-KEYS["furthest"] = Key(("max_relative_positions", "max_position_embeddings"))
-BASE = bert.BASE | {
-    "vocab_size": 50265,
-    "type_vocab_size": 0,
-    "layer_norm_eps": 1e-7,
-    "relative_attention": False,
-    "position_biased_input": True,
-}
+MICROSOFT = pairs("dense head.dense LayerNorm head.norm bias head.out.bias", "lm_predictions.lm_head.")  # only read
+MASKED = replace(bert.MASKED, prefix="deberta.", rules=bert.MASKED.rules + MICROSOFT, drop=("mask_predictions",))
+NAMES = pairs("pooler.dense pool.dense classifier head.out")
+CLASSIFIER = classifier(NAMES, partial(Pooler, act="gelu"), prefix="deberta.")
+KEYS: dict[str, AnyKey] = {name: key for name, key in bert.KEYS.items() if name != "length"} | {"furthest": FURTHEST}
+BASE: Config = bert.BASE | {"vocab_size": 50265, "type_vocab_size": 0}
+BASE |= {"relative_attention": False, "position_biased_input": True}
 FIXED = {"relative_attention": True, "position_biased_input": False, "pooler_hidden_act": "gelu"}
-DROP = ("embeddings.position_ids", "embeddings.position_embeddings")
 
 PUBLISHED = Published(
     "deberta",
     DeBERTa,
     KEYS | {"terms": "pos_att_type"},
-    {"DebertaForMaskedLM": MASKED, "DebertaForSequenceClassification": CLASSIFIER, "DebertaModel": BARE},
+    {"DebertaForMaskedLM": MASKED, "DebertaForSequenceClassification": CLASSIFIER, "DebertaModel": SENTENCES},
     trunk=trunk,
     inputs=TextInputs(bert.types, types=0),
     base=BASE,
     fixed=FIXED | {"talking_head": False},
-    drop=DROP,
+    drop=("embeddings.position_ids", "embeddings.position_embeddings"),
     clean=distances,
     sizes={"deberta-base": Size(139_244_121), "deberta-large": Size(406_264_921, dim=1024, depth=24, heads=16)},
 )
+
+BUCKETS = Key(("position_buckets",), lambda count: max(count, 0), lambda count: count or -1)
+OWN: dict[str, AnyKey] = {"buckets": BUCKETS, "kernel": "conv_kernel_size", "kernel_act": act("conv_act")}
+SECOND_BASE: Config = {"vocab_size": 128100, "num_attention_heads": 24, "position_buckets": -1}
+SECOND_BASE |= {"norm_rel_ebd": "none", "share_att_key": False}
+SECOND_FIXED = {"norm_rel_ebd": "layer_norm", "share_att_key": True, "conv_groups": 1}
 WIDE: dict[str, Any] = {"dim": 1536, "heads": 24, "kernel": 3, "kernel_act": "gelu"}
-SECOND_PUBLISHED = Published(
-    "deberta-v2",
-    DeBERTa2,
-    KEYS
-    | {
-        "buckets": Key(("position_buckets",), lambda n: max(n, 0), lambda n: n or -1),
-        "kernel": "conv_kernel_size",
-        "kernel_act": act("conv_act"),
-    },
-    {"DebertaV2ForMaskedLM": MASKED, "DebertaV2ForSequenceClassification": CLASSIFIER, "DebertaV2Model": BARE},
+SECOND_PUBLISHED = replace(
+    PUBLISHED,
+    model_type="deberta-v2",
+    family=DeBERTa2,
+    keys=KEYS | OWN,
+    architectures={name.replace("Deberta", "DebertaV2"): item for name, item in PUBLISHED.architectures.items()},
     trunk=second_trunk,
-    inputs=TextInputs(bert.types, types=0),
-    base=BASE
-    | {"vocab_size": 128100, "position_buckets": -1, "norm_rel_ebd": "none", "share_att_key": False}
-    | {"conv_kernel_size": 0, "conv_act": "tanh"},
-    fixed=FIXED
-    | {"pos_att_type": ["c2p", "p2c"], "norm_rel_ebd": "layer_norm", "share_att_key": True, "conv_groups": 1},
-    drop=DROP,
-    clean=distances,
+    base=BASE | SECOND_BASE,
+    fixed=FIXED | SECOND_FIXED | {"pos_att_type": ["c2p", "p2c"]},
     sizes={
         "deberta-v2-xlarge": Size(887_085_156, depth=24, **WIDE),
         "deberta-v2-xxlarge": Size(1_567_041_636, depth=48, **WIDE),

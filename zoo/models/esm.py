@@ -1,17 +1,16 @@
 """ESM-2 (Lin et al. 2022): a protein language model, a pre-LayerNorm encoder with rotary positions over residues."""
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoo.convert import State
-from zoo.models.bert import TIED
+from zoo.convert import State, pairs
+from zoo.models.bert import LAYERS
 from zoo.models.inputs import TextInputs
-from zoo.models.published import Architecture, Config, Published, Size, classifier, look
+from zoo.models.published import SENTENCES, TIED, Architecture, Config, Published, Size, classifier
 from zoo.models.roberta import CLASSIFIER, HEAD, transform
-from zoo.nn import MLP, Attention, Backbone, Block, HalfPrecision, LayerNorm, Mean, Pooler, PreNorm, Rotary
+from zoo.nn import MLP, Attention, Backbone, Block, HalfPrecision, LayerNorm, Pooler, PreNorm, Rotary
 from zoo.tokenizers import ResidueEmbed
 
 
@@ -47,38 +46,29 @@ class ESM(Backbone):
         self.contacts = nn.Linear(depth * heads, 1).requires_grad_(False)
 
 
-NORMS = (
-    ("encoder.layer.{}.attention.LayerNorm", "backbone.blocks.{}.mixer.norm"),
-    ("encoder.layer.{}.LayerNorm", "backbone.blocks.{}.ffn.norm"),
-)
+NORMS = pairs("attention.LayerNorm mixer.norm LayerNorm ffn.norm", "encoder.layer.{}.", "backbone.blocks.{}.")
+WRITTEN = pairs(".gamma .weight .beta .bias")  # by transformers 5; either is read
 TRUNK = (
-    ("embeddings.word_embeddings", "embed.table"),
-    ("encoder.layer.{}.attention.self.query", "backbone.blocks.{}.mixer.fn.q"),
-    ("encoder.layer.{}.attention.self.key", "backbone.blocks.{}.mixer.fn.k"),
-    ("encoder.layer.{}.attention.self.value", "backbone.blocks.{}.mixer.fn.v"),
-    ("encoder.layer.{}.attention.output.dense", "backbone.blocks.{}.mixer.fn.o"),
-    ("encoder.layer.{}.intermediate.dense", "backbone.blocks.{}.ffn.fn.up"),
-    ("encoder.layer.{}.output.dense", "backbone.blocks.{}.ffn.fn.down"),
-    ("encoder.emb_layer_norm_after", "backbone.last_norm"),
-    ("contact_head.regression", "backbone.contacts"),
-    *NORMS,  # what is read, and what transformers 5 writes:
-    *((f"{theirs}.gamma", f"{ours}.weight") for theirs, ours in NORMS),
-    *((f"{theirs}.beta", f"{ours}.bias") for theirs, ours in NORMS),
+    *pairs("embeddings.word_embeddings embed.table contact_head.regression backbone.contacts"),
+    *pairs("encoder.emb_layer_norm_after backbone.last_norm"),
+    *(names for names in LAYERS if "LayerNorm" not in names[0]),
+    *NORMS,
+    *((theirs + a, ours + b) for theirs, ours in NORMS for a, b in WRITTEN),
 )
-FREQUENCIES = "encoder.layer.*.attention.self.rotary_embeddings.inv_freq"  # the star is what is written
 ROUNDED = "frequencies_in_half_precision"  # our own key, for no other says it
+ROTARY = "attention.self.rotary_embeddings"
 
 
 def frequencies(config: Config, half: bool) -> Tensor:
     """(d / 2,) of the rotary positions."""
-    width = look(config, "hidden_size") // look(config, "num_attention_heads")
+    width = config["hidden_size"] // config["num_attention_heads"]
     exact = 1 / config["rope_theta"] ** (torch.arange(0, width, 2, device="cpu").float() / width)
     return HalfPrecision()(exact) if half else exact
 
 
 def constant(config: Config) -> dict[str, Tensor]:
     prefix = "" if config.get("architectures") == ["EsmModel"] else "esm."
-    return {prefix + FREQUENCIES: frequencies(config, config[ROUNDED])}
+    return {f"{prefix}encoder.layer.*.{ROTARY}.inv_freq": frequencies(config, config[ROUNDED])}  # with that star
 
 
 def told(config: Config, state: State) -> Config:
@@ -93,56 +83,30 @@ def told(config: Config, state: State) -> Config:
     raise ValueError(f"the rotary frequencies are not those of rope_theta={config['rope_theta']!r}")
 
 
-def size(parameters: int, **arguments: Any) -> Size:
-    return Size(parameters, {"vocab_size": 33, "mask_token_id": 32}, half=True, **arguments)
-
+BASE: Config = {"num_attention_heads": 12, "hidden_dropout_prob": 0.1, "layer_norm_eps": 1e-12, "pad_token_id": 1}
+BASE |= {"eos_token_id": 2, "position_embedding_type": "absolute", "token_dropout": False}
+FIXED: Config = {"position_embedding_type": "rotary", "token_dropout": True, "emb_layer_norm_before": (False, None)}
+FIXED |= {"is_folding_model": False, "is_decoder": False, "add_cross_attention": False}
+ABSOLUTE = ("embeddings.position_ids", "embeddings.position_embeddings")
+size = partial(Size, config={"vocab_size": 33, "mask_token_id": 32}, half=True)
 
 PUBLISHED = Published(
     "esm",
     ESM,
     {
-        "dim": "hidden_size",
-        "depth": "num_hidden_layers",
-        "heads": "num_attention_heads",
-        "hidden": "intermediate_size",
-        "theta": "rope_theta",
-        "half": ROUNDED,
-        "eps": "layer_norm_eps",
-        "dropout": "hidden_dropout_prob",
+        **dict(pairs("dim hidden_size depth num_hidden_layers heads num_attention_heads hidden intermediate_size")),
+        **dict(pairs(f"theta rope_theta half {ROUNDED} eps layer_norm_eps dropout hidden_dropout_prob")),
     },
     {
         "EsmForMaskedLM": Architecture("MaskedLM", transform, HEAD, prefix="esm.", tied=TIED),
         "EsmForSequenceClassification": classifier(CLASSIFIER, Pooler, prefix="esm."),
-        "EsmModel": Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",)),
+        "EsmModel": SENTENCES,
     },
     trunk=TRUNK,
     inputs=TextInputs(lambda config: ResidueEmbed),
-    base={
-        "rope_theta": 10_000.0,
-        ROUNDED: False,
-        "layer_norm_eps": 1e-12,
-        "hidden_dropout_prob": 0.1,
-        "position_embedding_type": "absolute",
-        "token_dropout": False,
-        "pad_token_id": 1,
-        "eos_token_id": 2,
-        "tie_word_embeddings": True,
-    },
-    fixed={
-        "position_embedding_type": "rotary",
-        "token_dropout": True,
-        "emb_layer_norm_before": (False, None),
-        "is_folding_model": False,
-        "is_decoder": False,
-        "add_cross_attention": False,
-    },
-    drop=(
-        "pooler",
-        "embeddings.position_ids",
-        "embeddings.position_embeddings",
-        "rotary_embeddings",
-        "encoder.layer.{}.attention.self.rotary_embeddings",
-    ),
+    base=BASE,
+    fixed=FIXED,
+    drop=("pooler", "rotary_embeddings", "encoder.layer.{}." + ROTARY, *ABSOLUTE),
     constant=constant,
     told=told,
     sizes={

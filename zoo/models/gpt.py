@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from zoo.convert import Fused, Same
+from zoo.convert import Fused, Same, pairs
 from zoo.models.inputs import TextInputs
-from zoo.models.published import Architecture, Key, Published, Size, classifier, load_act
+from zoo.models.published import TIED, Architecture, Key, Published, Size, classifier, load_act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, Last, LayerNorm, Learned, PostNorm, Project
 
 
@@ -34,41 +34,25 @@ class GPT(Backbone):
         super().__init__(dim, depth, block, position=partial(Learned, length=length), dropout=dropout)
 
 
-# What GPT-2 shares is imported from here.  Matrices are stored inputs first, queries, keys and values in one.
+# What GPT-2 shares is imported from here.  Matrices are stored inputs first; queries, keys and values in one.
 
-LAYERS = (
-    Fused("h.{}.attn.c_attn", tuple(f"backbone.blocks.{{}}.mixer.fn.{part}" for part in "qkv"), flip=True),
-    Same("h.{}.attn.c_proj", "backbone.blocks.{}.mixer.fn.o", flip=True),
-    Same("h.{}.ln_1", "backbone.blocks.{}.mixer.norm"),
-    Same("h.{}.mlp.c_fc", "backbone.blocks.{}.ffn.fn.up", flip=True),
-    Same("h.{}.mlp.c_proj", "backbone.blocks.{}.ffn.fn.down", flip=True),
-    Same("h.{}.ln_2", "backbone.blocks.{}.ffn.norm"),
+NAMES = pairs(
+    """
+    attn.c_proj mixer.fn.o   ln_1 mixer.norm   ln_2 ffn.norm
+    mlp.c_fc ffn.fn.up       mlp.c_proj ffn.fn.down
+    """,
+    theirs="h.{}.",
+    ours="backbone.blocks.{}.",
 )
-KEYS = {
-    "dim": "n_embd",
-    "depth": "n_layer",
-    "heads": "n_head",
-    "length": "n_positions",
-    "eps": "layer_norm_epsilon",
-    "dropout": "resid_pdrop",
-}
-BASE = {
-    "layer_norm_epsilon": 1e-5,
-    "resid_pdrop": 0.1,
-    "embd_pdrop": 0.1,
-    "attn_pdrop": 0.1,
-    "tie_word_embeddings": True,
-}
+QKV = tuple(f"backbone.blocks.{{}}.mixer.fn.{part}" for part in "qkv")
+LAYERS = (Fused("h.{}.attn.c_attn", QKV, flip=True), *(Same(*names, flip=True) for names in NAMES))
+KEYS = dict(
+    pairs("dim n_embd depth n_layer heads n_head length n_positions eps layer_norm_epsilon dropout resid_pdrop")
+)
 DROP = ("h.{}.attn.bias", "h.{}.attn.masked_bias")  # triangles of ones, and the number that stood for minus infinity
-LANGUAGE = Architecture(
-    "CausalLM",
-    rules=(("lm_head", "head.out"),),
-    prefix="transformer.",
-    tied=(("head.out.weight", "embed.table.weight"),),
-)
-CLASSIFIER = classifier(
-    (("score", "head.out"),), Last, head=lambda config: partial(Project, bias=False), prefix="transformer."
-)
+LANGUAGE = Architecture("CausalLM", rules=pairs("lm_head head.out"), prefix="transformer.", tied=TIED)
+UNBIASED = partial(Project, bias=False)
+CLASSIFIER = classifier(pairs("score head.out"), Last, lambda config: UNBIASED, prefix="transformer.")
 
 
 def load_afn(name: str) -> str:
@@ -88,9 +72,9 @@ PUBLISHED = Published(
     GPT,
     {**KEYS, "act": Key(("afn",), load_afn, save_afn)},
     {"OpenAIGPTLMHeadModel": LANGUAGE, "OpenAIGPTForSequenceClassification": CLASSIFIER},
-    trunk=(("tokens_embed", "embed.table"), ("positions_embed", "backbone.position"), *LAYERS),
+    trunk=(*pairs("tokens_embed embed.table positions_embed backbone.position"), *LAYERS),
     inputs=TextInputs(),
-    base={**BASE, "afn": "gelu", "vocab_size": 40478, "n_positions": 512},
+    base={"vocab_size": 40478, "resid_pdrop": 0.1},
     drop=(*DROP, "position_ids"),
     sizes={"openai-gpt": Size(116_534_784)},
 )

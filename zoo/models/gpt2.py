@@ -2,14 +2,15 @@
 
 from functools import partial
 
-from zoo.models.gpt import BASE, CLASSIFIER, DROP, KEYS, LANGUAGE, LAYERS
+from zoo.convert import pairs
+from zoo.models.gpt import CLASSIFIER, DROP, KEYS, LANGUAGE, LAYERS
 from zoo.models.inputs import TextInputs
 from zoo.models.published import Published, Size, act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, LayerNorm, Learned, PreNorm
 
 
 class GPT2(Backbone):
-    """GPT-2 small by default; medium, large, XL: ``dim`` 1024, 1280, 1600, ``depth`` 24, 36, 48, ``heads`` 16, 20, 25.
+    """GPT-2 small by default.
 
     ``length`` is the longest sequence.  ``dropout`` acts on the input, on both branches' outputs and on the attention
     weights (published: 0.1).  Raises ValueError where ``heads`` does not divide ``dim``.
@@ -37,33 +38,18 @@ class GPT2(Backbone):
         super().__init__(dim, depth, block, position=position, last_norm=norm, dropout=dropout)
 
 
+BASE = {"vocab_size": 50257, "bos_token_id": 50256, "eos_token_id": 50256, "resid_pdrop": 0.1}
+SCORES = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
+
 PUBLISHED = Published(
     "gpt2",
     GPT2,
     {**KEYS, "hidden": "n_inner", "act": act("activation_function")},
     {"GPT2LMHeadModel": LANGUAGE, "GPT2ForSequenceClassification": CLASSIFIER},
-    trunk=(
-        ("wte", "embed.table"),
-        ("wpe", "backbone.position"),
-        *LAYERS,
-        ("ln_f", "backbone.last_norm"),
-    ),
+    trunk=(*pairs("wte embed.table wpe backbone.position ln_f backbone.last_norm"), *LAYERS),
     inputs=TextInputs(),
-    base={
-        **BASE,
-        "n_inner": None,
-        "activation_function": "gelu_new",
-        "vocab_size": 50257,
-        "n_positions": 1024,
-        "bos_token_id": 50256,
-        "eos_token_id": 50256,
-    },
-    fixed={
-        "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
-        "reorder_and_upcast_attn": (False, True),  # the same formula in another precision
-        "add_cross_attention": False,
-    },
+    base=BASE,
+    fixed=SCORES | {"reorder_and_upcast_attn": (False, True)},  # the same formula in another precision
     drop=DROP,
     sizes={
         "gpt2": Size(124_439_808),

@@ -37,13 +37,9 @@ class LLaMA(Backbone):
         length: int = 2048,
     ):
         norm = partial(RMSNorm, eps=eps)
-        attention = partial(Attention, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
-        block = partial(
-            Block,
-            mixer=partial(attention, mask=mask, bias=False, dropout=dropout),
-            ffn=partial(GLU, hidden=hidden),
-            residual=partial(PreNorm, norm=norm, dropout=dropout),
-        )
+        attention = partial(Attention, heads=heads, kv_heads=kv_heads, head_dim=head_dim, mask=mask, bias=False)
+        mixer, residual = partial(attention, dropout=dropout), partial(PreNorm, norm=norm, dropout=dropout)
+        block = partial(Block, mixer=mixer, ffn=partial(GLU, hidden=hidden), residual=residual)
         position = partial(Rotary, theta=theta, scaling=scaling)
         super().__init__(dim, depth, block, position=position, last_norm=norm, dropout=dropout)
 
@@ -125,7 +121,7 @@ CLASSIFIER = classifier(pairs("score head.out"), Last, head=lambda config: PLAIN
 SMALL = {"tie_word_embeddings": True}
 THREE = {"vocab_size": 128256, "bos_token_id": 128000, "eos_token_id": 128001}
 LONG: Config = {"theta": 5e5, "scaling": Llama3Scaling(), "length": 131072}
-LONGER = LONG | {"scaling": Llama3Scaling(factor=32.0)}
+LONGER: Config = LONG | {"scaling": Llama3Scaling(factor=32.0)}
 SMOL: Config = {"dim": 576, "depth": 30, "heads": 9, "kv_heads": 3, "hidden": 1536, "theta": 1e5, "length": 8192}
 
 PUBLISHED = Published(

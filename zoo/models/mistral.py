@@ -1,14 +1,12 @@
 """Mistral (Jiang et al. 2023): LLaMA with grouped queries and, in its first version, a sliding window."""
 
-from functools import partial
-
 from zoo.models.inputs import TextInputs
-from zoo.models.llama import BASE, CLASSIFIER, FREQUENCIES, KEYS, LANGUAGE, TRUNK, gather_rope
+from zoo.models.llama import BASE, CLASSIFIER, FREQUENCIES, KEYS, LANGUAGE, TRUNK, LLaMA, gather_rope
 from zoo.models.published import Published, Size
-from zoo.nn import GLU, Attention, Backbone, Block, Causal, PreNorm, RMSNorm, Rotary, Window
+from zoo.nn import Causal, Window
 
 
-class Mistral(Backbone):
+class Mistral(LLaMA):
     """Mistral 7B v0.1 by default; later versions have no window.
 
     A token sees itself and the ``window - 1`` before it, or all before it where that is None.  The other arguments are
@@ -29,15 +27,8 @@ class Mistral(Backbone):
         head_dim: int | None = None,
         length: int = 32768,
     ):
-        norm, mask = partial(RMSNorm, eps=eps), Causal() if window is None else Causal() & Window(window)
-        attention = partial(Attention, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
-        block = partial(
-            Block,
-            mixer=partial(attention, mask=mask, bias=False, dropout=dropout),
-            ffn=partial(GLU, hidden=hidden),
-            residual=partial(PreNorm, norm=norm, dropout=dropout),
-        )
-        super().__init__(dim, depth, block, position=partial(Rotary, theta=theta), last_norm=norm, dropout=dropout)
+        mask = Causal() if window is None else Causal() & Window(window)
+        super().__init__(dim, depth, heads, kv_heads, hidden, theta, None, mask, eps, dropout, head_dim, length)
 
 
 THIRD = Size(7_248_023_552, {"vocab_size": 32768}, window=None, theta=1e6)

@@ -178,8 +178,8 @@ class Published:
         return config
 
     def usual(self) -> Config:
-        """The config of the classes' defaults: what holds where a config says nothing."""
-        return self.config({name: half.defaults() for name, half in self.halves.items()})
+        """What holds where a config says nothing: ``base``, then the classes' defaults."""
+        return merge(self.config({name: half.defaults() for name, half in self.halves.items()}), self.base)
 
     def config(self, arguments: Mapping[str, Mapping[str, Any]]) -> Config:
         """Their config for the arguments of each backbone."""
@@ -267,7 +267,8 @@ def classifier(
         if not isinstance(names, dict) or not all(str(index).isdecimal() for index in names):
             raise ValueError(f"id2label={names!r} numbers no labels")
         if kind not in (None, "single_label_classification") or len(names) < 2:
-            raise ValueError(f"problem_type={kind!r} with {len(names)} labels is no choice between classes")
+            problem = f"problem_type={kind!r} with {len(names)} labels is no choice between classes"
+            raise ValueError(f"{problem}; zoo.load_backbone loads the backbone, for a Classify of your own")
         labels = [names[i] for i in sorted(names, key=int)]
         named = all(isinstance(name, str) and name != f"LABEL_{i}" for i, name in enumerate(labels))
         return {"classes": len(labels), "labels": labels if named else None, "pool": pool, "head": head(config)}

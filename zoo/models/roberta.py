@@ -1,13 +1,14 @@
 """RoBERTa (Liu et al. 2019): BERT trained longer, on more text; XLM-RoBERTa (Conneau et al. 2019): in 100 languages."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from zoo.convert import pairs
 from zoo.models import bert
 from zoo.models.inputs import TextInputs
-from zoo.models.published import Architecture, Config, Key, Published, Size, classifier
-from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Mean, Pooler, PostNorm, TransformHead
+from zoo.models.published import SENTENCES, TIED, Architecture, Config, Key, Published, Size, classifier
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Pooler, PostNorm, TransformHead
 
 OFFSET = 2  # the position table's first rows: unused, and that of padding
 
@@ -41,65 +42,51 @@ class RoBERTa(Backbone):
         super().__init__(dim, depth, block, position=position, first_norm=norm, dropout=dropout)
 
 
+# The files of transformers' RoBERTa; ESM imports the heads from here.
+
+HEAD = pairs("dense head.dense layer_norm head.norm decoder.weight head.out.weight bias head.out.bias", "lm_head.")
+CLASSIFIER = pairs("dense pool.dense out_proj head.out", "classifier.")
+BIAS = (("lm_head.decoder.bias", "lm_head.bias"),)
+LENGTH = Key(("max_position_embeddings",), lambda rows: rows - OFFSET, lambda length: length + OFFSET)
+USUAL = {"vocab_size": 50265, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+BASE = bert.BASE | USUAL | {"max_position_embeddings": 512, "layer_norm_eps": 1e-12}
+
+
 def transform(config: Config) -> dict[str, Any]:
     """The masked-LM head; its activation is GELU whatever the layers have."""
     return {"head": partial(TransformHead, norm=partial(LayerNorm, eps=config["layer_norm_eps"]))}
 
 
-HEAD = (
-    ("lm_head.dense", "head.dense"),
-    ("lm_head.layer_norm", "head.norm"),
-    ("lm_head.decoder.weight", "head.out.weight"),
-    ("lm_head.bias", "head.out.bias"),
-)
-CLASSIFIER = (("classifier.dense", "pool.dense"), ("classifier.out_proj", "head.out"))
+MODELS = {
+    "ForMaskedLM": Architecture("MaskedLM", transform, HEAD, prefix="roberta.", tied=TIED, alias=BIAS),
+    "ForSequenceClassification": classifier(CLASSIFIER, Pooler, prefix="roberta."),
+    "Model": SENTENCES,
+}
+ENGLISH = {"type_vocab_size": 1}
+MANY, FRENCH = {**ENGLISH, "vocab_size": 250002}, {**ENGLISH, "vocab_size": 32005}
+LARGE = {"dim": 1024, "depth": 24, "heads": 16}
 
-
-def published(model_type: str, name: str, sizes: Mapping[str, Size]) -> Published:
-    """RoBERTa's files, which its descendants have too under other names."""
-    return Published(
-        model_type,
-        RoBERTa,
-        {**bert.KEYS, "length": Key(("max_position_embeddings",), lambda rows: rows - OFFSET, lambda n: n + OFFSET)},
-        {
-            f"{name}ForMaskedLM": Architecture(
-                "MaskedLM",
-                transform,
-                HEAD,
-                prefix="roberta.",
-                tied=bert.TIED,
-                alias=(("lm_head.decoder.bias", "lm_head.bias"),),
-            ),
-            f"{name}ForSequenceClassification": classifier(CLASSIFIER, Pooler, prefix="roberta."),
-            f"{name}Model": Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",)),
-        },
-        trunk=(*bert.EMBEDDINGS, *bert.LAYERS),
-        inputs=TextInputs(bert.types, types=1),
-        base=bert.BASE
-        | {"vocab_size": 50265, "max_position_embeddings": 512, "bos_token_id": 0}
-        | {"pad_token_id": 1, "eos_token_id": 2},
-        fixed=bert.FIXED,
-        drop=("embeddings.position_ids", "pooler"),
-        sizes=sizes,
-    )
-
-
-ONE = {"type_vocab_size": 1}
-
-PUBLISHED = published(
+PUBLISHED = Published(
     "roberta",
-    "Roberta",
-    {
-        "roberta-base": Size(124_697_433, ONE),
-        "roberta-large": Size(355_412_057, ONE, dim=1024, depth=24, heads=16),
-    },
+    RoBERTa,
+    {**bert.KEYS, "length": LENGTH},
+    {"Roberta" + name: model for name, model in MODELS.items()},
+    trunk=(*bert.EMBEDDINGS, *bert.LAYERS),
+    inputs=TextInputs(bert.types, types=1),
+    base=BASE,
+    fixed=bert.FIXED,
+    drop=("embeddings.position_ids", "pooler"),
+    sizes={"roberta-base": Size(124_697_433, ENGLISH), "roberta-large": Size(355_412_057, ENGLISH, **LARGE)},
 )
-XLM = published(
-    "xlm-roberta",
-    "XLMRoberta",
-    {
-        "xlm-roberta-base": Size(278_295_186, {**ONE, "vocab_size": 250002}),
-        "xlm-roberta-large": Size(560_142_482, {**ONE, "vocab_size": 250002}, dim=1024, depth=24, heads=16),
-    },
+XLM = replace(
+    PUBLISHED,
+    model_type="xlm-roberta",
+    architectures={"XLMRoberta" + name: model for name, model in MODELS.items()},
+    sizes={"xlm-roberta-base": Size(278_295_186, MANY), "xlm-roberta-large": Size(560_142_482, MANY, **LARGE)},
 )
-CAMEMBERT = published("camembert", "Camembert", {"camembert-base": Size(110_655_493, {**ONE, "vocab_size": 32005})})
+CAMEMBERT = replace(
+    PUBLISHED,
+    model_type="camembert",
+    architectures={"Camembert" + name: model for name, model in MODELS.items()},
+    sizes={"camembert-base": Size(110_655_493, FRENCH)},
+)

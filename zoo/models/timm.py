@@ -9,14 +9,29 @@ from typing import Any
 import torch
 from torch import nn
 
-from zoo.convert import Fused, Leading, PatchConv
+from zoo.convert import Fused, Leading, PatchConv, Rule, pairs
 from zoo.models.inputs import Files, Inputs
-from zoo.models.inputs.image import read_image
-from zoo.models.published import AnyRule, Architecture, Config, Published, classifier
+from zoo.models.inputs.image import NUMBERS, read_image
+from zoo.models.published import Architecture, Config, Published, classifier
 from zoo.models.vit import BASE, KEYS, ViT, grid
 from zoo.nn import ClassToken
 
 ACTS = {"GELU": "gelu", "GELUTanh": "gelu_tanh", "QuickGELU": "quick_gelu", "ReLU": "relu", "SiLU": "silu"}
+PARTS = (  # where one is, the classes that it may be of, and what another one is
+    ("blocks.0", ("Block",), "{} in place of Block"),
+    ("blocks.0.attn", ("Attention",), "{} in place of Attention"),
+    ("norm_pre", ("Identity",), "{} before its blocks"),
+    ("norm", ("LayerNorm",), "{} after its blocks"),
+    ("fc_norm", ("Identity",), "{} before its head"),
+    ("patch_embed.norm", ("Identity",), "{} on its patches"),
+    ("blocks.0.attn.q_norm", ("Identity",), "{} on its queries"),
+    ("blocks.0.attn.norm", ("Identity",), "{} on its attention's output"),
+    ("blocks.0.attn.gate", (), "{} as a gate of its attention"),
+    ("blocks.0.mlp.norm", ("Identity",), "{} inside its MLP"),
+    ("blocks.0.ls1", ("Identity",), "{} on its branches"),
+    ("blocks.0.mlp", ("Mlp",), "{} in place of Mlp"),
+    ("blocks.0.mlp.act", ACTS, "the activation {}"),
+)
 
 
 class TimmInputs(Inputs):
@@ -66,27 +81,17 @@ def settings(model: nn.Module, words: Config | None = None, named: Config | None
     for trait in strange(model):
         raise ValueError(f"timm's {words.get('architecture')} has {trait}, which ViT has not")
     block, embed = model.blocks[0], model.patch_embed
-    (height, width), (patch, _) = embed.grid_size, embed.patch_size
-    classes = model.num_classes
-    names = named.get("label_names") or [f"LABEL_{i}" for i in range(classes)]
+    arguments = {"dim": model.embed_dim, "depth": len(model.blocks), "heads": block.attn.num_heads, "dropout": 0.0}
+    arguments |= {"hidden": block.mlp.fc1.out_features, "act": ACTS[type(block.mlp.act).__name__]}
+    arguments |= {"bias": block.attn.qkv.bias is not None, "eps": model.norm.eps, "grid": list(embed.grid_size)}
+    kind = "VisionTransformer" if model.num_classes else "VisionTransformerFeatures"
+    config = {"model_type": "timm", "architectures": [kind], "num_channels": embed.proj.in_channels}
+    config["patch_size"] = embed.patch_size[0]
+    PUBLISHED.halves["backbone"].write(arguments, config)
+    names = named.get("label_names") or [f"LABEL_{i}" for i in range(model.num_classes)]
     told = named.get("label_descriptions") or {}
-    return {
-        "model_type": "timm",
-        "architectures": ["VisionTransformer" if classes else "VisionTransformerFeatures"],
-        "hidden_size": model.embed_dim,
-        "num_hidden_layers": len(model.blocks),
-        "num_attention_heads": block.attn.num_heads,
-        "intermediate_size": block.mlp.fc1.out_features,
-        "hidden_act": ACTS[type(block.mlp.act).__name__],
-        "qkv_bias": block.attn.qkv.bias is not None,
-        "layer_norm_eps": model.norm.eps,
-        "hidden_dropout_prob": 0.0,
-        "image_size": [height * patch, width * patch],
-        "patch_size": patch,
-        "num_channels": embed.proj.in_channels,
-        "id2label": {str(i): told.get(name, name) for i, name in enumerate(names)},
-        "preprocessor": preprocessor(words, height * patch, width * patch),
-    }
+    config["id2label"] = {str(i): told.get(name, name) for i, name in enumerate(names)}
+    return {**config, "preprocessor": preprocessor(words, *config["image_size"])}
 
 
 def strange(model: nn.Module) -> Iterator[str]:
@@ -94,85 +99,61 @@ def strange(model: nn.Module) -> Iterator[str]:
     if type(model).__name__ != "VisionTransformer":
         yield f"the class {type(model).__name__}"
         return
-    block = model.blocks[0]
-    if not model.has_class_token:
-        yield "no class token"
-    if model.global_pool != "token":
-        yield f"global_pool={model.global_pool!r}"
-    if model.num_reg_tokens:
-        yield f"{model.num_reg_tokens} register tokens"
-    if model.no_embed_class or model.pos_embed is None:
-        yield "no position for its class token"
-    for where, part, usual in (
-        ("before its blocks", model.norm_pre, "Identity"),
-        ("after its blocks", model.norm, "LayerNorm"),
-        ("before its head", model.fc_norm, "Identity"),
-        ("on its patches", model.patch_embed.norm, "Identity"),
-        ("on its queries", block.attn.q_norm, "Identity"),
-        ("on its attention's output", getattr(block.attn, "norm", nn.Identity()), "Identity"),
-        ("inside its MLP", getattr(block.mlp, "norm", nn.Identity()), "Identity"),
-        ("on its branches", block.ls1, "Identity"),
+    patch, parts = model.patch_embed.patch_size, dict(model.named_modules(remove_duplicate=False))
+    for wrong, trait in (
+        (not model.has_class_token, "no class token"),
+        (model.global_pool != "token", f"global_pool={model.global_pool!r}"),
+        (model.num_reg_tokens, f"{model.num_reg_tokens} register tokens"),
+        (model.no_embed_class or model.pos_embed is None, "no position for its class token"),
+        (len(set(patch)) > 1, f"patches of {' x '.join(map(str, patch))} pixels"),
     ):
-        if type(part).__name__ != usual:
-            yield f"{type(part).__name__} {where}"
-    for part, usual in ((block, "Block"), (block.attn, "Attention"), (block.mlp, "Mlp")):
-        if type(part).__name__ != usual:
-            yield f"{type(part).__name__} in place of {usual}"
-    if type(block.mlp.act).__name__ not in ACTS:
-        yield f"the activation {type(block.mlp.act).__name__}"
-    if getattr(block.attn, "gate", None) is not None or block.attn.proj.bias is None:
-        yield "another attention"
-    if len(set(model.patch_embed.patch_size)) > 1:
-        yield f"patches of {' x '.join(map(str, model.patch_embed.patch_size))} pixels"
+        if wrong:
+            yield trait
+    for path, classes, trait in PARTS:
+        name = type(parts[path]).__name__ if path in parts else ""  # some versions of timm have fewer
+        if name and name not in classes:
+            yield trait.format(name)
+    if model.blocks[0].attn.proj.bias is None:
+        yield "no bias on its attention's output"
 
 
 def preprocessor(words: Config, height: int, width: int) -> Config:
     """timm's evaluation in the words of preprocessor_config.json: the shorter side is the model's over ``crop_pct``."""
-    filters = {"nearest": 0, "bilinear": 2, "bicubic": 3}
-    filter_, mode, share = (
-        words.get("interpolation", "bicubic"),
-        words.get("crop_mode") or "center",
-        words.get("crop_pct"),
-    )
-    if filter_ not in filters or mode not in ("center", "squash"):
-        raise ValueError(f"interpolation={filter_!r} with crop_mode={mode!r} is not supported")
-    sides = [math.floor(side / (share or 1.0)) for side in (height, width)]
+    name, mode = words.get("interpolation", "bicubic"), words.get("crop_mode") or "center"
+    if name not in NUMBERS or mode not in ("center", "squash"):
+        raise ValueError(f"interpolation={name!r} with crop_mode={mode!r} is not supported")
+    down, across = (math.floor(side / (words.get("crop_pct") or 1.0)) for side in (height, width))
     square = height == width and mode == "center"
-    return {
-        "size": {"shortest_edge": sides[0]} if square else {"height": sides[0], "width": sides[1]},
-        "resample": filters[filter_],
-        "do_center_crop": True,
-        "crop_size": {"height": height, "width": width},
-        "image_mean": list(words.get("mean", (0.5, 0.5, 0.5))),
-        "image_std": list(words.get("std", (0.5, 0.5, 0.5))),
-    }
+    size = {"shortest_edge": down} if square else {"height": down, "width": across}
+    crop = {"do_center_crop": True, "crop_size": {"height": height, "width": width}}
+    scale = {f"image_{each}": list(words.get(each, (0.5, 0.5, 0.5))) for each in ("mean", "std")}
+    return {"size": size, "resample": NUMBERS[name], **crop, **scale}
 
 
-def trunk(config: Config) -> tuple[AnyRule, ...]:
+LAYERS = "norm1 mixer.norm attn.proj mixer.fn.o norm2 ffn.norm mlp.fc1 ffn.fn.up mlp.fc2 ffn.fn.down"
+QKV = tuple("backbone.blocks.{}.mixer.fn." + part for part in "qkv")
+
+
+def trunk(config: Config) -> tuple[Rule | tuple[str, str], ...]:
     return (
         PatchConv("patch_embed.proj", "embed.projection", config["num_channels"]),
         Leading("cls_token", "pool.weight"),
         Leading("pos_embed", "backbone.position.weight"),
-        ("blocks.{}.norm1", "backbone.blocks.{}.mixer.norm"),
-        Fused("blocks.{}.attn.qkv", tuple("backbone.blocks.{}.mixer.fn." + x for x in "qkv")),
-        ("blocks.{}.attn.proj", "backbone.blocks.{}.mixer.fn.o"),
-        ("blocks.{}.norm2", "backbone.blocks.{}.ffn.norm"),
-        ("blocks.{}.mlp.fc1", "backbone.blocks.{}.ffn.fn.up"),
-        ("blocks.{}.mlp.fc2", "backbone.blocks.{}.ffn.fn.down"),
+        Fused("blocks.{}.attn.qkv", QKV),
+        *pairs(LAYERS, "blocks.{}.", "backbone.blocks.{}."),
         ("norm", "backbone.last_norm"),
     )
 
+
+CLASSES = classifier(pairs("head head.out"), ClassToken)
 
 PUBLISHED = Published(
     "timm",
     ViT,
     {**KEYS, "grid": grid()},
-    {
-        "VisionTransformer": classifier((("head", "head.out"),), ClassToken),
-        "VisionTransformerFeatures": Architecture(None),
-    },
+    {"VisionTransformer": CLASSES, "VisionTransformerFeatures": Architecture(None)},
     trunk=trunk,
     inputs=TimmInputs(),
-    base={**BASE, "image_size": 224, "num_channels": 3},
+    base=BASE,
     clean=clean,
 )

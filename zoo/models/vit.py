@@ -1,11 +1,11 @@
 """ViT (Dosovitskiy et al. 2020): a pre-LayerNorm encoder over image patches and a class token."""
 
+from collections.abc import Callable
 from functools import partial
 
-from zoo.convert import Leading, PatchConv, pairs
+from zoo.convert import Leading, PatchConv, Rule, pairs
 from zoo.models.inputs import ImageInputs
-from zoo.models.published import AnyKey, AnyRule, Architecture, Config, Derived, Published, Size
-from zoo.models.published import act, classifier, look, put
+from zoo.models.published import AnyKey, Architecture, Config, Derived, Published, Size, act, classifier, look, put
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm
 
 
@@ -39,6 +39,7 @@ class ViT(Backbone):
         block = partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act, dropout=dropout))
         residual = partial(PreNorm, norm=norm, dropout=dropout)
         rates = [drop_path * i / max(depth - 1, 1) for i in range(depth)]
+        blocks: list[Callable[[int], Block]]
         blocks = [partial(block, residual=partial(residual, drop_path=rate)) for rate in rates]
         position = partial(Learned2d, height=height, width=width, prefix=prefix)
         super().__init__(dim, depth, blocks, position=position, last_norm=norm, dropout=dropout)
@@ -81,7 +82,7 @@ def grid(prefix: str = "") -> Derived:
     return Derived(load, save)
 
 
-def trunk(config: Config) -> tuple[AnyRule, ...]:
+def trunk(config: Config) -> tuple[Rule | tuple[str, str], ...]:
     return (
         Leading("embeddings.cls_token", "pool.weight"),
         PatchConv("embeddings.patch_embeddings.projection", "embed.projection", config["num_channels"]),

@@ -5,28 +5,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from zoo.convert import pairs
 from zoo.models.inputs import SpeechInputs
 from zoo.models.published import Architecture, Config, Published, Size
-from zoo.models.transformer import BEGIN, KEYS, LAYERS
-from zoo.nn import (
-    MLP,
-    Activation,
-    Attention,
-    Backbone,
-    Block,
-    Causal,
-    EncoderDecoder,
-    LayerNorm,
-    Learned,
-    PreNorm,
-    Sinusoidal,
-    sinusoid,
-)
+from zoo.models.transformer import BEGIN, KEYS, LAYERS, unsaid
+from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, EncoderDecoder, LayerNorm, PreNorm
+from zoo.nn.position import Learned, Sinusoidal
+from zoo.nn.sinusoid import sinusoid
 
 
 class Whisper(EncoderDecoder):
-    """Whisper-base by default; tiny, small, medium, large: ``dim`` 384, 768, 1024, 1280, ``depth`` 4, 12, 24, 32,
-    ``heads`` 6, 12, 16, 20.
+    """Whisper-base by default.
 
     The convolutions over frames belong to the tokenizer's embedding.  Any length of source will do; ``length`` is the
     longest target, ``decoder_depth`` is ``depth`` if not given.  ``dropout`` acts on both inputs and on every branch's
@@ -45,9 +34,8 @@ class Whisper(EncoderDecoder):
         decoder_depth: int | None = None,
     ):
         attention = partial(Attention, heads=heads, bias="qvo")  # a key's bias adds the same to all scores of a query
-        encoder = partial(
-            Block, mixer=attention, ffn=partial(MLP, hidden=hidden, act=act), residual=partial(PreNorm, dropout=dropout)
-        )
+        ffn, residual = partial(MLP, hidden=hidden, act=act), partial(PreNorm, dropout=dropout)
+        encoder = partial(Block, mixer=attention, ffn=ffn, residual=residual)
         decoder = partial(encoder, mixer=partial(attention, mask=Causal()), cross=partial(attention, cross=True))
         half = partial(Backbone, last_norm=LayerNorm, dropout=dropout)
         super().__init__(
@@ -62,44 +50,28 @@ def positions(config: Config) -> dict[str, Tensor]:
     return {"model.encoder.embed_positions.weight": table}
 
 
+TRUNK = pairs("""
+    encoder.conv1 embed.inward                      decoder.embed_tokens target_embed.table
+    encoder.conv2 embed.onward                      decoder.embed_positions backbone.decoder.position
+    encoder.layer_norm backbone.encoder.last_norm   decoder.layer_norm backbone.decoder.last_norm
+""")
+TABLES = (("head.out.weight", "target_embed.table.weight"),)
+SPEECH = Architecture("Seq2Seq", rules=pairs("proj_out.weight head.out.weight"), prefix="model.", tied=TABLES)
 MANY = {"pad_token_id": 50257, "eos_token_id": 50257, BEGIN: 50258}  # tokens of the multilingual vocabulary
-LARGE: Config = {"dim": 1280, "depth": 32, "heads": 20}
 V3 = MANY | {"vocab_size": 51866, "num_mel_bins": 128, "pad_token_id": 50256}
 ENGLISH = {"vocab_size": 51864}
+LARGE: Config = {"dim": 1280, "depth": 32, "heads": 20}
 
 PUBLISHED = Published(
     "whisper",
     Whisper,
     KEYS | {"length": "max_target_positions"},
-    {
-        "WhisperForConditionalGeneration": Architecture(
-            "Seq2Seq",
-            rules=(("proj_out.weight", "head.out.weight"),),
-            prefix="model.",
-            tied=(("head.out.weight", "target_embed.table.weight"),),
-        ),
-    },
-    trunk=(
-        ("encoder.conv1", "embed.inward"),
-        ("encoder.conv2", "embed.onward"),
-        ("encoder.layer_norm", "backbone.encoder.last_norm"),
-        ("decoder.embed_tokens", "target_embed.table"),
-        ("decoder.embed_positions", "backbone.decoder.position"),
-        ("decoder.layer_norm", "backbone.decoder.last_norm"),
-        *LAYERS,
-    ),
+    {"WhisperForConditionalGeneration": SPEECH},
+    trunk=TRUNK + LAYERS,
     inputs=SpeechInputs(BEGIN),
-    base={
-        "activation_function": "gelu",
-        "dropout": 0.0,
-        "vocab_size": 51865,
-        "num_mel_bins": 80,
-        "max_source_positions": 1500,
-        "max_target_positions": 448,
-        "pad_token_id": 50256,
-        "eos_token_id": 50256,
-        BEGIN: 50257,
-    },
+    base=unsaid(384, 4, 6, 1536)
+    | {"vocab_size": 51865, "num_mel_bins": 80, "max_source_positions": 1500}
+    | {"pad_token_id": 50256, "eos_token_id": 50256, BEGIN: 50257},
     fixed={"is_encoder_decoder": True, "scale_embedding": False, "tie_word_embeddings": True},
     constant=positions,
     sizes={

@@ -7,16 +7,5 @@ from zoo.models.inputs.pair import TwoVocabularies
 from zoo.models.inputs.spectrogram import SpectrogramInputs
 from zoo.models.inputs.text import TextInputs, read_text, write_text
 
-__all__ = [
-    "Config",
-    "Files",
-    "ImageInputs",
-    "ImageTextInputs",
-    "Inputs",
-    "SpectrogramInputs",
-    "SpeechInputs",
-    "TextInputs",
-    "TwoVocabularies",
-    "read_text",
-    "write_text",
-]
+__all__ = ["Config", "Files", "ImageInputs", "ImageTextInputs", "Inputs", "SpectrogramInputs", "SpeechInputs"]
+__all__ += ["TextInputs", "TwoVocabularies", "read_text", "write_text"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import Config, Files, Inputs
+from zoo.models.inputs.inputs import PREPROCESSOR, Config, Files, Inputs, preprocessing, written
 from zoo.models.inputs.text import read_text, write_text
 from zoo.tokenizers import ConvFrames, Frames, WhisperLogMel
 
-FILE = "preprocessor_config.json"
 FIXED = {"sampling_rate": 16_000, "n_fft": 400, "hop_length": 160, "padding_value": 0.0, "dither": 0.0}
 POSITIONS = 50  # a second: frames of 10 ms, two to a position
 
@@ -24,10 +22,8 @@ class SpeechInputs(Inputs):
         self.begin = begin
 
     def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
-        return {
-            "tokenizer": read_frames(config, folder),
-            "target_tokenizer": read_text(config, folder, None, self.begin),
-        }
+        text = read_text(config, folder, None, self.begin)
+        return {"tokenizer": read_frames(config, folder), "target_tokenizer": text}
 
     def write(self, task: nn.Module) -> tuple[Config, Files]:
         sound, about = write_frames(task)
@@ -38,24 +34,12 @@ class SpeechInputs(Inputs):
 def read_frames(config: Config, folder: Path | None) -> Frames:
     """What Whisper hears.  Raises ValueError where the file asks for other frames than Whisper's, or for another
     number of them than config.json."""
-    found = settings(folder) if folder else {}
+    found = preprocessing(folder, "feature_extractor")
     mels, seconds = config["num_mel_bins"], config["max_source_positions"] / POSITIONS
     for key, value in (FIXED | {"feature_size": mels, "chunk_length": seconds}).items():
         if found.get(key, value) != value:
-            raise ValueError(f"{FILE}: {key}={found[key]!r} is not supported; this Whisper has {key}={value:g}")
+            raise ValueError(f"{PREPROCESSOR}: {key}={found[key]!r} is not supported; this Whisper has {key}={value:g}")
     return Frames(WhisperLogMel(mels, seconds), stem=ConvFrames)
-
-
-def settings(folder: Path) -> Config:
-    """The file's content; newer ones have it inside processor_config.json."""
-    for name in (FILE, "processor_config.json"):
-        if (folder / name).is_file():
-            try:
-                content = json.loads((folder / name).read_text("utf8"))
-                return content if name == FILE else content.get("feature_extractor", {})
-            except (ValueError, AttributeError) as error:
-                raise ValueError(f"{folder / name} is no JSON object ({error})") from None
-    return {}
 
 
 def write_frames(task: nn.Module) -> tuple[Config, Files]:
@@ -70,4 +54,4 @@ def write_frames(task: nn.Module) -> tuple[Config, Files]:
     about = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": mels, **FIXED}
     about["chunk_length"] = int(seconds) if seconds == int(seconds) else seconds
     config = {"num_mel_bins": mels, "max_source_positions": round(seconds * POSITIONS)}
-    return config, {FILE: json.dumps(about, indent=2) + "\n"}
+    return config, written(about)

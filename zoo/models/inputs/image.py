@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing
+from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing, written
 from zoo.models.inputs.text import read_text, write_text
 from zoo.models.values import sensible
 from zoo.tokenizers import Patches, Resize, Stem, Tokenizer
 from zoo.tokenizers.image import Filter
 
+HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
 USUAL = {  # what each kind of file means where it says nothing
-    "ViTImageProcessor": {
-        "size": {"height": 224, "width": 224},
-        "resample": 2,
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-    },
-    "DeiTImageProcessor": {
-        "size": {"height": 256, "width": 256},
-        "resample": 3,
-        "do_center_crop": True,
-        "image_mean": [0.485, 0.456, 0.406],
-        "image_std": [0.229, 0.224, 0.225],
-    },
-    "CLIPImageProcessor": {
-        "size": {"shortest_edge": 224},
-        "resample": 3,
-        "do_center_crop": True,
-        "image_mean": [0.48145466, 0.4578275, 0.40821073],
-        "image_std": [0.26862954, 0.26130258, 0.27577711],
-    },
+    "ViTImageProcessor": {"size": 224, "resample": 2, **HALF},
+    "DeiTImageProcessor": {"size": 256, "resample": 3, "do_center_crop": True, **IMAGENET},
+    "CLIPImageProcessor": {"size": 224, "resample": 3, "do_center_crop": True, **CLIP},
 }
-FILTERS: dict[int, Filter] = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # PIL's numbers
+NUMBERS: dict[Filter, int] = {"nearest": 0, "bilinear": 2, "bicubic": 3}  # PIL's
+FILTERS: dict[int, Filter] = {number: name for name, number in NUMBERS.items()}
 
 
 class ImageInputs(Inputs):
@@ -47,8 +33,7 @@ class ImageInputs(Inputs):
         self.kind = kind
 
     def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
-        found = preprocessing(folder, "image_processor")
-        return {"tokenizer": read_image(config, found, self.kind)}
+        return {"tokenizer": read_image(config, preprocessing(folder, "image_processor"), self.kind)}
 
     def write(self, task: nn.Module) -> tuple[Config, Files]:
         return write_image(task.tokenizer, self.kind)
@@ -61,12 +46,10 @@ class ImageTextInputs(Inputs):
         self.kind, self.stem = kind, stem
 
     def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
-        text = {**config["text_config"], "model_type": config["model_type"]}
         found = preprocessing(folder, "image_processor")
-        return {
-            "tokenizer": read_image(config["vision_config"], found, self.kind, self.stem),
-            "target_tokenizer": read_text(text, folder, None, "bos_token_id"),
-        }
+        image = read_image(config["vision_config"], found, self.kind, self.stem)
+        words = {**config["text_config"], "model_type": config["model_type"]}
+        return {"tokenizer": image, "target_tokenizer": read_text(words, folder, None, "bos_token_id")}
 
     def write(self, task: nn.Module) -> tuple[Config, Files]:
         vision, files = write_image(task.tokenizer, self.kind)
@@ -92,33 +75,27 @@ def understood(config: Config, found: Config, kind: str, stem: Callable[..., Ste
     unit = 255 * words.get("rescale_factor", 1 / 255) if words["do_rescale"] else 255.0  # theirs = ours times this
     mean, std = (words["image_mean"], words["image_std"]) if words["do_normalize"] else ([0.0], [1.0])
     channels = config["num_channels"]
-    height, width = pair(config["image_size"])
-    return Patches(
-        [height, width] if height != width else height,
-        config["patch_size"],
-        channels,
-        per_channel(mean, unit, channels),
-        per_channel(std, unit, channels),
-        stem,
-        read_resize(words, name, height, width) if words["do_resize"] else None,
-    )
+    mean, std = (per_channel(values, unit, channels) for values in (mean, std))
+    image = config["image_size"]
+    height, width = (image, image) if isinstance(image, int) else (image[0], image[1])
+    resize = read_resize(words, name, height, width) if words["do_resize"] else None
+    size = height if height == width else [height, width]
+    return Patches(size, config["patch_size"], channels, mean, std, stem, resize)
 
 
 def read_resize(words: Config, name: str, height: int, width: int) -> Resize:
     """How images are brought to ``height`` x ``width``; a file for another size is scaled to this one."""
     if words["resample"] not in FILTERS:
-        raise ValueError(
-            f"the image preprocessor's resample={words['resample']!r} is not supported; there are {FILTERS}"
-        )
+        found = f"resample={words['resample']!r}"
+        raise ValueError(f"the image preprocessor's {found} is not supported; there are {FILTERS}")
     size = words["size"]
     if isinstance(size, int):
         size = {"shortest_edge": size} if name == "CLIPImageProcessor" else {"height": size, "width": size}
     elif isinstance(size, (list, tuple)):
         size = {"height": size[0], "width": size[1]}
     if set(size) - {"height", "width", "shortest_edge"} or not size:
-        raise ValueError(
-            f"the image preprocessor's size={size!r} is not supported; it has height and width, or shortest_edge"
-        )
+        known = "it has height and width, or shortest_edge"
+        raise ValueError(f"the image preprocessor's size={size!r} is not supported; {known}")
     crop = words.get("crop_size", 224) if words.get("do_center_crop") else size
     crop = (crop, crop) if isinstance(crop, int) else (crop.get("height"), crop.get("width"))
     scale = height / crop[0] if crop[0] else 1.0
@@ -134,39 +111,19 @@ def write_image(tokenizer: Tokenizer, kind: str) -> tuple[Config, Files]:
     if not isinstance(tokenizer, Patches):
         raise ValueError(f"it reads images, and its tokenizer is {type(tokenizer).__name__}")
     given = tokenizer._arguments or {"mean": tokenizer.mean.flatten().tolist(), "std": tokenizer.std.flatten().tolist()}
-    height, width = tokenizer.height, tokenizer.width
+    height, width, channels = tokenizer.height, tokenizer.width, tokenizer.channels
+    whole = {"height": height, "width": width}
     resize = tokenizer.resize or Resize(max(height, width), "bicubic")  # nearly what a data module does
     if resize.size is None:
-        size = {"height": height, "width": width}
-    elif isinstance(resize.size, int):
-        size = {"shortest_edge": resize.size}
+        size = whole
     else:
-        size = {"height": resize.size[0], "width": resize.size[1]}
-    words = {
-        "image_processor_type": kind,
-        "do_convert_rgb": tokenizer.channels == 3,
-        "do_resize": True,
-        "size": size,
-        "resample": {name: number for number, name in FILTERS.items()}[resize.interpolation],
-        "do_center_crop": resize.size is not None,
-        "crop_size": {"height": height, "width": width},
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": per_channel(given["mean"], 1, tokenizer.channels),
-        "image_std": per_channel(given["std"], 1, tokenizer.channels),
-    }
-    config = {
-        "image_size": height if height == width else [height, width],
-        "patch_size": tokenizer.patch,
-        "num_channels": tokenizer.channels,
-    }
-    return config, {"preprocessor_config.json": json.dumps(words, indent=2) + "\n"}
-
-
-def pair(size: list[int] | int) -> tuple[int, int]:
-    """A size, square where it is one number."""
-    return (size, size) if isinstance(size, int) else (size[0], size[1])
+        size = {"shortest_edge": resize.size} if isinstance(resize.size, int) else dict(zip(whole, resize.size))
+    words = {"image_processor_type": kind, "do_convert_rgb": channels == 3, "do_resize": True, "size": size}
+    words |= {"resample": NUMBERS[resize.interpolation], "do_center_crop": resize.size is not None, "crop_size": whole}
+    words |= {"do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True}
+    words |= {f"image_{name}": per_channel(given[name], 1, channels) for name in ("mean", "std")}
+    image = height if height == width else [height, width]
+    return {"image_size": image, "patch_size": tokenizer.patch, "num_channels": channels}, written(words)
 
 
 def per_channel(values: list[float] | float, unit: float, channels: int) -> list[float]:

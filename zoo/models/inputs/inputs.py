@@ -9,9 +9,12 @@ from typing import Any
 from torch import nn
 
 from zoo.convert import State
+from zoo.tokenizers.reading import read_json
 
 Config = dict[str, Any]
 Files = dict[str, str]  # name -> content
+
+PREPROCESSOR = "preprocessor_config.json"
 
 
 class Inputs:
@@ -34,15 +37,15 @@ class Inputs:
 def preprocessing(folder: Path | None, part: str) -> Config:
     """What ``preprocessor_config.json`` says, or ``part`` of the newer ``processor_config.json``; {} without either.
     Raises ValueError for a damaged file."""
-    for name in ("preprocessor_config.json", "processor_config.json") if folder else ():
-        file = folder / name  # type: ignore[operator]
-        if not file.is_file():
-            continue
-        try:
-            found = json.loads(file.read_text(encoding="utf8"))
-            if name != "preprocessor_config.json":
-                found = found.get(part, {})
-            return dict(found)
-        except (UnicodeDecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{file} is no JSON object ({error})") from None
-    return {}
+    if folder and (folder / PREPROCESSOR).is_file():
+        return read_json(folder / PREPROCESSOR)
+    file = folder / "processor_config.json" if folder else None
+    found = read_json(file).get(part, {}) if file and file.is_file() else {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{file}: {part}={found!r} is no object")
+    return found
+
+
+def written(words: Config) -> Files:
+    """The inverse: the file."""
+    return {PREPROCESSOR: json.dumps(words, indent=2) + "\n"}

@@ -11,6 +11,8 @@ from zoo.models.inputs.inputs import Config, Files, Inputs
 from zoo.models.inputs.text import read_text, write_text
 from zoo.tokenizers import Ids
 
+SIZES = {"tokenizer": "src_vocab_size", "target_tokenizer": "tgt_vocab_size"}
+
 
 class TwoVocabularies(Inputs):
     """FSMT's: ids of a source and of a target vocabulary, whose files want Moses' tokenization and are not read.
@@ -22,17 +24,14 @@ class TwoVocabularies(Inputs):
         self.begin = begin
 
     def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
-        return {
-            name: read_text(config | {"vocab_size": config[key]}, None, None, self.begin)
-            for name, key in (("tokenizer", "src_vocab_size"), ("target_tokenizer", "tgt_vocab_size"))
-        }
+        found = {name: config | {"vocab_size": config[key]} for name, key in SIZES.items()}
+        return {name: read_text(words, None, None, self.begin) for name, words in found.items()}
 
     def write(self, task: nn.Module) -> tuple[Config, Files]:
-        for tokenizer in (task.tokenizer, task.target_tokenizer):
-            if not isinstance(tokenizer, Ids):
-                raise ValueError(
-                    f"two vocabularies are saved as Ids only, and one of this task's is a {type(tokenizer).__name__}"
-                )
+        found = {key: getattr(task, name) for name, key in SIZES.items()}
+        for kind in (type(tokenizer) for tokenizer in found.values()):
+            if not issubclass(kind, Ids):
+                raise ValueError(f"two vocabularies are saved as Ids only, and one of this task's is a {kind.__name__}")
         config, files = write_text(task.target_tokenizer, self.begin)
-        sizes = {"src_vocab_size": task.tokenizer.vocabulary, "tgt_vocab_size": config.pop("vocab_size")}
-        return config | sizes, files
+        del config["vocab_size"]
+        return config | {key: tokenizer.vocabulary for key, tokenizer in found.items()}, files

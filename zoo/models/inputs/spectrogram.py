@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing
+from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing, written
 from zoo.models.values import sensible
 from zoo.tokenizers import Frames, KaldiLogMel, PatchFrames
 
@@ -28,27 +27,12 @@ class SpectrogramInputs(Inputs):
         known = isinstance(embed, PatchFrames) and isinstance(spectrogram, KaldiLogMel) and tokenizer.stack == 1
         if not known or spectrogram.frames is None:
             raise ValueError("it reads Frames(KaldiLogMel(frames=...), stem=PatchFrames) and nothing else")
-        down, across = embed.projection.stride
-        config = {
-            "num_mel_bins": spectrogram.mels,
-            "max_length": spectrogram.frames,
-            "patch_size": embed.projection.kernel_size[0],
-            "frequency_stride": down,
-            "time_stride": across,
-        }
-        words = {
-            "feature_extractor_type": "ASTFeatureExtractor",
-            "sampling_rate": spectrogram.rate,
-            "num_mel_bins": spectrogram.mels,
-            "max_length": spectrogram.frames,
-            "do_normalize": True,
-            "mean": spectrogram.mean,
-            "std": spectrogram.std,
-            "feature_size": 1,
-            "padding_value": 0.0,
-            "return_attention_mask": False,
-        }
-        return config, {"preprocessor_config.json": json.dumps(words, indent=2) + "\n"}
+        sizes = {"num_mel_bins": spectrogram.mels, "max_length": spectrogram.frames}
+        (patch, _), (down, across) = embed.projection.kernel_size, embed.projection.stride
+        words = {"feature_extractor_type": "ASTFeatureExtractor", "feature_size": 1, "padding_value": 0.0}
+        words |= {"sampling_rate": spectrogram.rate, "mean": spectrogram.mean, "std": spectrogram.std}
+        words |= {"do_normalize": True, "return_attention_mask": False, **sizes}
+        return {**sizes, "patch_size": patch, "frequency_stride": down, "time_stride": across}, written(words)
 
 
 def read_frames(config: Config, found: Config) -> Frames:

@@ -1,0 +1,40 @@
+"""What is refused when a model is saved, and what is kept."""
+
+import json
+
+import pytest
+import torch
+import transformers as hf
+
+import zoo
+from tests.models.parity import file_of
+from zoo.models import LLaMA
+
+
+def task(scaling: zoo.FrequencyScaling | None = None, tie: bool = True) -> zoo.CausalLM:
+    return zoo.CausalLM(LLaMA(16, 2, 2, hidden=24, length=9, scaling=scaling), zoo.Ids(11), tie=tie)
+
+
+def test_a_scaling_that_config_json_does_not_tell_is_not_saved(tmp_path):
+    told, untold = task(scaling=zoo.LinearScaling(2.0)), task()
+    zoo.save(told, tmp_path / "told")
+    assert not zoo.differences(told, zoo.load(tmp_path / "told"))
+    untold.backbone.position.scaling = zoo.LinearScaling(2.0)
+    with pytest.raises(ValueError, match=r"backbone\.position is .*scaling=LinearScaling\(factor=2\).* and would be"):
+        zoo.save(untold, tmp_path / "untold")
+    assert not (tmp_path / "untold").exists()
+
+
+def test_tables_that_happen_to_be_equal_are_both_saved(tmp_path):
+    ours = task(tie=False)
+    with torch.no_grad():
+        ours.head.out.weight.copy_(ours.embed.table.weight)
+    zoo.save(ours, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["tie_word_embeddings"] is False
+    state = file_of(tmp_path)
+    assert torch.equal(state["lm_head.weight"], state["model.embed_tokens.weight"])
+    theirs, told = hf.LlamaForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not told["missing_keys"] and not told["unexpected_keys"]
+    assert theirs.lm_head.weight is not theirs.model.embed_tokens.weight
+    again = zoo.load(tmp_path)
+    assert again.head.out.weight is not again.embed.table.weight
