@@ -30,7 +30,10 @@ _PUBLIC = {
         ViT Whisper
     """,
     "zoo.hub": """
-        anatomy differences load load_backbone load_tokenizer new new_backbone save
+        load load_backbone load_tokenizer new new_backbone save
+    """,
+    "zoo.parts": """
+        anatomy differences
     """,
     "zoo.tasks": """
         BLEU CER CausalLM ChrF Classify Constant Contrastive ExactMatch InverseSquareRoot MaskedLM Masking Multimodal

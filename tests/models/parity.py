@@ -92,9 +92,7 @@ def seq2seq(vocabulary: int = 97, length: int = 11, target: int = 7, pad: int = 
         source, written = random_ids(vocabulary, length, 4, pad), random_ids(vocabulary, target, 0)
         start = torch.full((2, 1), theirs.config.decoder_start_token_id)
         given = torch.cat((start, written.value[:, :-1]), 1)
-        logits = theirs(
-            input_ids=source.value, attention_mask=source.real.long(), decoder_input_ids=given
-        ).logits
+        logits = theirs(input_ids=source.value, attention_mask=source.real.long(), decoder_input_ids=given).logits
         return ours.head(ours(source, written)), logits
 
     return run

@@ -11,7 +11,7 @@ from PIL import Image
 import zoo
 from tests.models.parity import worst
 from tests.models.rows import ast, clip, vit
-from zoo.models.inputs.image import read_image, write_image
+from zoo.processors.image import read_image, write_image
 from zoo.tokenizers import Patches, Resize, Tokens, Waveform
 
 SIZES = [(24, 24), (61, 37), (30, 90), (13, 40), (200, 201), (25, 24)]

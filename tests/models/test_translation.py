@@ -51,7 +51,7 @@ def test_what_has_no_published_form(task, sentence, tmp_path):
 def test_two_written_vocabularies_are_refused():
     task = zoo.Seq2Seq(zoo.Transformer(32, 1, 4), BPE(), Ids(9, 1, 2, 3))
     with pytest.raises(ValueError, match="two vocabularies are saved as Ids only, and one of this task's is a BPE"):
-        zoo.models.transformer.FSMT.inputs.write(task)
+        zoo.models.transformer.FSMT.processor.write(task)
 
 
 def test_a_new_translator_is_read_by_the_reference(tmp_path):

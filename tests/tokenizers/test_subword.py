@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 import zoo
 from tests.tokenizers.test_vocabularies import PIECES, TEXTS
 from zoo.described import describe
-from zoo.models.inputs import read_text
+from zoo.processors import read_text
 from zoo.tokenizers import BPE, Ids, Subword, TextEmbed
 
 CORPUS = ["the quick brown fox jumps over the lazy dog", "Émile's café costs 12 euros"]
@@ -240,7 +240,7 @@ def test_our_own_bpe_is_saved_and_read_by_the_reference(tmp_path):
 
 def test_a_saved_bert_tells_sentences_apart(tmp_path):
     tokenizer = Subword(content=wordpiece().to_str(), pad="[PAD]", mask="[MASK]", stem=partial(TextEmbed, types=2))
-    head = partial(zoo.Transform, act="gelu", norm=partial(zoo.LayerNorm, eps=1e-12))
+    head = partial(zoo.TransformHead, act="gelu", norm=partial(zoo.LayerNorm, eps=1e-12))
     zoo.save(zoo.MaskedLM(zoo.BERT(16, 1, 2, length=32), tokenizer, head=head), tmp_path)
     theirs = hf.AutoTokenizer.from_pretrained(tmp_path)("the fox", "hello")
     ours = zoo.load(tmp_path).tokenizer.pairs(["the fox"], ["hello"])

@@ -77,7 +77,7 @@ def sizes(module: ast.Module, family: str) -> str:
                 found |= {ast.literal_eval(name): size for name, size in zip(table.keys, table.values) if name}
     counts = {name: named.get(size.id) if isinstance(size, ast.Name) else size for name, size in found.items()}
     return ", ".join(
-        f"{name}\u00a0({readable(ast.literal_eval(size.args[0]))})"
+        f"{name}:{readable(ast.literal_eval(size.args[0]))}"
         for name, size in counts.items()
         if isinstance(size, ast.Call)
     )

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from zoo.convert import State
 from zoo.hub.source import Source, kept
-from zoo.models.values import at
 from zoo.nn import Backbone, EncoderDecoder, Init
+from zoo.settings import at
 from zoo.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def load_tokenizer(source: str, target: bool = False, revision: str | None = Non
     """The tokenizer of a published checkpoint, or that of its ``target`` where it writes another modality or language
     than it reads.  Raises as ``load`` does."""
     found = Source.read(source, revision)
-    tokenizers = found.published.inputs.read(found.config, found.place)
+    tokenizers = found.published.processor.read(found.config, found.place)
     return tokenizers["target_tokenizer" if target and "target_tokenizer" in tokenizers else "tokenizer"]
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from zoo.hub.load import AnyBackbone
 from zoo.hub.source import Source
 from zoo.models import PUBLISHED, Published, Size
-from zoo.models.published import merge
+from zoo.settings import merge
 
 
 def new(size: str, changes: dict[str, Any] | None = None) -> nn.Module:

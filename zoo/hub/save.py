@@ -12,11 +12,11 @@ from torch import nn
 
 from zoo.convert import State
 from zoo.files import write
-from zoo.hub.anatomy import differences
 from zoo.hub.source import Source, kept
 from zoo.models import PUBLISHED, Architecture, Published
-from zoo.models.published import Config, merge
 from zoo.nn import GLU, MLP, Attention
+from zoo.parts import differences
+from zoo.settings import Config, merge
 
 
 def save(task: nn.Module, path: str | os.PathLike) -> Path:
@@ -56,7 +56,7 @@ def words(task: nn.Module, published: Published, name: str) -> tuple[Config, dic
     """config.json and the files of the tokenizers.  Raises ValueError where a task built from them would differ."""
     architecture = published.architectures[name]
     config = published.config({half: settled(getattr(task, half)) for half in published.halves})
-    more, texts = published.inputs.write(task)
+    more, texts = published.processor.write(task)
     config = merge(merge(config, more), {**architecture.write(task), "architectures": [name]})
     if architecture.tied:
         pairs = [(task.get_parameter(copy), task.get_parameter(original)) for copy, original in architecture.tied]
@@ -90,4 +90,4 @@ def tensors(task: nn.Module, published: Published, architecture: Architecture) -
     copies = {copy for copy, _ in architecture.tied}
     found = [(name, seen.setdefault(id(weight), name), weight) for name, weight in kept(task)]
     own = {name: w for name, first, w in found if name not in architecture.absent and (name == first or name in copies)}
-    return {**own, **published.inputs.lacking(task)}
+    return {**own, **published.processor.lacking(task)}

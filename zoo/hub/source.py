@@ -19,9 +19,9 @@ from zoo.convert import State, Table
 from zoo.files import Weights, folder, read_weights
 from zoo.hub import timm
 from zoo.models import PUBLISHED, Architecture, Published
-from zoo.models.published import Config, Half, merge
-from zoo.models.values import at
+from zoo.models.published import Half
 from zoo.nn import Learned2d, resize_grid
+from zoo.settings import Config, at, merge
 from zoo.tokenizers import Tokenizer
 from zoo.tokenizers.reading import read_json
 
@@ -51,7 +51,7 @@ class Source:
         with at(f"{source}/config.json"):
             published = recognise(config)
             config = published.complete(config)
-        found = found or read_weights(Path(weights) if weights else place)
+        found = found or read_weights(Path(weights or place or ""))
         with at(str(source)):
             config = merge(config, published.told(config, found.state))
         return cls(str(source), published, config, place, found)
@@ -103,7 +103,7 @@ class Source:
             config = merge(self.config, {})
             for half in self.published.halves.values() if changes else ():
                 half.write(self.arguments(half, changes), config)  # another grid is another size of image
-            tokenizers = self.published.inputs.read(config, self.place)
+            tokenizers = self.published.processor.read(config, self.place)
         return getattr(zoo, architecture.task)(**self.backbones(changes), **tokenizers, **parts)
 
     # ---- tensors

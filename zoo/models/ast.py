@@ -3,10 +3,11 @@
 from functools import partial
 
 from zoo.convert import Leading, Rows, pairs
-from zoo.models.inputs import SpectrogramInputs
-from zoo.models.published import Config, Derived, Published, Size, classifier
+from zoo.models.published import Derived, Published, Size, classifier
 from zoo.models.vit import KEYS, LAYERS
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm, Project
+from zoo.processors import SpectrogramProcessor
+from zoo.settings import Config
 
 
 class AST(Backbone):
@@ -77,7 +78,7 @@ PUBLISHED = Published(
         Leading("embeddings.position_embeddings", "backbone.position.weight"),
         *LAYERS,
     ),
-    inputs=SpectrogramInputs(),
+    processor=SpectrogramProcessor(),
     base=BASE,
     sizes={"ast-base": Size(86_594_063, AUDIOSET)},
 )

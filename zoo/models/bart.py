@@ -3,10 +3,11 @@
 from functools import partial
 
 from zoo.convert import pairs
-from zoo.models.inputs import TextInputs
-from zoo.models.published import TIED, Architecture, Config, Published, Size
+from zoo.models.published import TIED, Architecture, Published, Size
 from zoo.models.transformer import BASE, BEGIN, COPIES, FIXED, KEYS, LANGUAGE, LAYERS
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, EncoderDecoder, LayerNorm, Learned, PostNorm
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 
 
 class BART(EncoderDecoder):
@@ -51,7 +52,7 @@ PUBLISHED = Published(
     + pairs(INPUT, theirs="encoder.", ours="backbone.encoder.")
     + pairs(INPUT, theirs="decoder.", ours="backbone.decoder.")
     + LAYERS,
-    inputs=TextInputs(begin=BEGIN),
+    processor=TextProcessor(begin=BEGIN),
     base=BASE | {"vocab_size": 50265, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, BEGIN: 2},
     fixed=FIXED
     | {"scale_embedding": False, "static_position_embeddings": False}

@@ -5,16 +5,17 @@ from functools import partial
 from typing import Any
 
 from zoo.convert import pairs
-from zoo.models.inputs import TextInputs
-from zoo.models.published import SENTENCES, TIED, AnyKey, Architecture, Config, Published, Size, act, classifier, load_act
+from zoo.models.published import SENTENCES, TIED, AnyKey, Architecture, Published, Size, act, classifier, load_act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Pooler, PostNorm, TransformHead
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 from zoo.tokenizers import TextEmbed
 
 
 class BERT(Backbone):
     """BERT-base by default.
 
-    ``length`` is the longest sequence; the embeddings of sentences A and B are the tokenizer's (``TextEmbed(types=2)``).
+    ``length`` is the longest sequence; the embeddings of sentences A and B are the tokenizer's (``TextEmbed``).
     ``dropout`` acts on the input, on both branches' outputs and on the attention weights (the paper: 0.1).  Raises
     ValueError where ``heads`` does not divide ``dim``.
     """
@@ -100,7 +101,7 @@ PUBLISHED = Published(
         "BertModel": SENTENCES,
     },
     trunk=(*EMBEDDINGS, *LAYERS),
-    inputs=TextInputs(types, types=1),
+    processor=TextProcessor(types, types=1),
     base=BASE,
     fixed=FIXED,
     drop=("embeddings.position_ids",),

@@ -7,11 +7,12 @@ from typing import Any
 from torch import nn
 
 from zoo.convert import PatchConv, Rows, pairs
-from zoo.models.inputs import ImageTextInputs
-from zoo.models.published import AnyKey, AnyRule, Architecture, Config, Half, Published, Size, act, look
+from zoo.models.published import AnyKey, AnyRule, Architecture, Half, Published, Size, act
 from zoo.models.vit import grid
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, ClassToken, Last, LayerNorm, Learned, PreNorm
 from zoo.nn.position import Learned2d
+from zoo.processors import ImageTextProcessor
+from zoo.settings import Config, look
 from zoo.tokenizers import LinearStem
 
 
@@ -137,7 +138,7 @@ PUBLISHED = Published(
     {**keys("vision_config."), "grid": grid("vision_config.")},
     {"CLIPModel": Architecture("Contrastive", parts, write=write)},
     trunk=trunk,
-    inputs=ImageTextInputs("CLIPImageProcessor", partial(LinearStem, bias=False)),
+    processor=ImageTextProcessor("CLIPImageProcessor", partial(LinearStem, bias=False)),
     base=BASE,
     clean=clean,
     drop=("vision_model.embeddings.position_ids", "text_model.embeddings.position_ids"),

@@ -7,11 +7,12 @@ from typing import Any
 
 from zoo.convert import Fused, pairs
 from zoo.models import bert
-from zoo.models.inputs import TextInputs
-from zoo.models.published import SENTENCES, AnyKey, AnyRule, Config, Key, Published, Size, act, classifier
+from zoo.models.published import SENTENCES, AnyKey, AnyRule, Key, Published, Size, act, classifier
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Pooler, PostNorm
 from zoo.nn.convolved import Convolved
 from zoo.nn.disentangled import Disentangled, PositionProjections
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 
 
 class DeBERTa(Backbone):
@@ -133,7 +134,7 @@ PUBLISHED = Published(
     KEYS | {"terms": "pos_att_type"},
     {"DebertaForMaskedLM": MASKED, "DebertaForSequenceClassification": CLASSIFIER, "DebertaModel": SENTENCES},
     trunk=trunk,
-    inputs=TextInputs(bert.types, types=0),
+    processor=TextProcessor(bert.types, types=0),
     base=BASE,
     fixed=FIXED | {"talking_head": False},
     drop=("embeddings.position_ids", "embeddings.position_embeddings"),

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from zoo.convert import State, pairs
 from zoo.models.bert import LAYERS
-from zoo.models.inputs import TextInputs
-from zoo.models.published import SENTENCES, TIED, Architecture, Config, Published, Size, classifier
+from zoo.models.published import SENTENCES, TIED, Architecture, Published, Size, classifier
 from zoo.models.roberta import CLASSIFIER, HEAD, transform
 from zoo.nn import MLP, Attention, Backbone, Block, HalfPrecision, LayerNorm, Pooler, PreNorm, Rotary
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 from zoo.tokenizers import ResidueEmbed
 
 
@@ -103,7 +104,7 @@ PUBLISHED = Published(
         "EsmModel": SENTENCES,
     },
     trunk=TRUNK,
-    inputs=TextInputs(lambda config: ResidueEmbed),
+    processor=TextProcessor(lambda config: ResidueEmbed),
     base=BASE,
     fixed=FIXED,
     drop=("pooler", "rotary_embeddings", "encoder.layer.{}." + ROTARY, *ABSOLUTE),

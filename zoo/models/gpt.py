@@ -3,9 +3,9 @@
 from functools import partial
 
 from zoo.convert import Fused, Same, pairs
-from zoo.models.inputs import TextInputs
 from zoo.models.published import TIED, Architecture, Key, Published, Size, classifier, load_act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, Last, LayerNorm, Learned, PostNorm, Project
+from zoo.processors import TextProcessor
 
 
 class GPT(Backbone):
@@ -73,7 +73,7 @@ PUBLISHED = Published(
     {**KEYS, "act": Key(("afn",), load_afn, save_afn)},
     {"OpenAIGPTLMHeadModel": LANGUAGE, "OpenAIGPTForSequenceClassification": CLASSIFIER},
     trunk=(*pairs("tokens_embed embed.table positions_embed backbone.position"), *LAYERS),
-    inputs=TextInputs(),
+    processor=TextProcessor(),
     base={"vocab_size": 40478, "resid_pdrop": 0.1},
     drop=(*DROP, "position_ids"),
     sizes={"openai-gpt": Size(116_534_784)},

@@ -4,9 +4,9 @@ from functools import partial
 
 from zoo.convert import pairs
 from zoo.models.gpt import CLASSIFIER, DROP, KEYS, LANGUAGE, LAYERS
-from zoo.models.inputs import TextInputs
 from zoo.models.published import Published, Size, act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, LayerNorm, Learned, PreNorm
+from zoo.processors import TextProcessor
 
 
 class GPT2(Backbone):
@@ -47,7 +47,7 @@ PUBLISHED = Published(
     {**KEYS, "hidden": "n_inner", "act": act("activation_function")},
     {"GPT2LMHeadModel": LANGUAGE, "GPT2ForSequenceClassification": CLASSIFIER},
     trunk=(*pairs("wte embed.table wpe backbone.position ln_f backbone.last_norm"), *LAYERS),
-    inputs=TextInputs(),
+    processor=TextProcessor(),
     base=BASE,
     fixed=SCORES | {"reorder_and_upcast_attn": (False, True)},  # the same formula in another precision
     drop=DROP,

@@ -5,10 +5,11 @@ from typing import Any
 
 from zoo.convert import pairs
 from zoo.described import describe
-from zoo.models.inputs import TextInputs
-from zoo.models.published import TIED, AnyKey, Architecture, Config, Key, Published, Size, classifier
+from zoo.models.published import TIED, AnyKey, Architecture, Key, Published, Size, classifier
 from zoo.nn import GLU, Attention, Backbone, Block, Causal, Last, Mask, PreNorm, Project, RMSNorm
 from zoo.nn.position import FrequencyScaling, LinearScaling, Llama3Scaling, Rotary
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 
 
 class LLaMA(Backbone):
@@ -130,7 +131,7 @@ PUBLISHED = Published(
     SCALING | KEYS,
     {"LlamaForCausalLM": LANGUAGE, "LlamaForSequenceClassification": CLASSIFIER},
     trunk=TRUNK,
-    inputs=TextInputs(),
+    processor=TextProcessor(),
     base=BASE,
     fixed={"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
     drop=FREQUENCIES,

@@ -1,9 +1,9 @@
 """Mistral (Jiang et al. 2023): LLaMA with grouped queries and, in its first version, a sliding window."""
 
-from zoo.models.inputs import TextInputs
 from zoo.models.llama import BASE, CLASSIFIER, FREQUENCIES, KEYS, LANGUAGE, TRUNK, LLaMA, gather_rope
 from zoo.models.published import Published, Size
 from zoo.nn import Causal, Window
+from zoo.processors import TextProcessor
 
 
 class Mistral(LLaMA):
@@ -39,7 +39,7 @@ PUBLISHED = Published(
     KEYS | {"window": "sliding_window"},
     {"MistralForCausalLM": LANGUAGE, "MistralForSequenceClassification": CLASSIFIER},
     trunk=TRUNK,
-    inputs=TextInputs(),
+    processor=TextProcessor(),
     base=BASE | {"max_position_embeddings": 131072},
     fixed={"hidden_act": "silu", "rope_parameters.rope_type": "default"},
     drop=FREQUENCIES,

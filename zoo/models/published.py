@@ -6,17 +6,14 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from torch import Tensor, nn
 
 from zoo.convert import Rule, Same, Table
-from zoo.models.inputs import Inputs
-from zoo.models.values import fits, same_kinds, sensible
-from zoo.nn import Head, Mean, Pool, Project
-
-Config = dict[str, Any]  # a config.json
-
+from zoo.nn import Activation, Head, Mean, Pool, Project
+from zoo.processors import Processor
+from zoo.settings import Config, fits, look, merge, put, same_kinds, sensible
 
 AnyRule = Union[Rule, tuple[str, str]]  # noqa: UP007
 AnyKey = Union["Key", "Derived", str]
@@ -64,7 +61,8 @@ class Architecture:
     the names of its own tensors.
 
     ``prefix`` stands before the trunk's names, and before those of ``inner``.  ``tied`` lists (copy, original) pairs of
-    ours, ``alias`` those of theirs (see ``Table``), ``drop`` paths of theirs that are no weights, ``absent`` weights of ours that no file of theirs has.  ``write`` says what config.json holds about the task.
+    ours, ``alias`` those of theirs (see ``Table``), ``drop`` paths of theirs that are no weights, ``absent`` weights of
+    ours that no file of theirs has.  ``write`` says what config.json holds about the task.
     """
 
     task: str | None
@@ -133,10 +131,11 @@ class Published:
     """The published form of one family.
 
     ``keys`` says where an argument of the class stands in config.json, ``fixed`` what else must stand there (the first
-    of a tuple is written), ``base`` what else holds where a config says nothing, beside the class's own defaults.  ``trunk`` names the tensors that all of
-    its architectures share, without the prefix that most put before them.  The first architecture is the main one.
-    ``also`` are further backbones, by the names of the task's arguments.  ``clean`` brings older configs into today's
-    words, and ``older`` adds those words to a new one; ``constant`` are the tensors of a file that are computed here.
+    of a tuple is written), ``base`` what holds where a config says nothing, beside the class's own defaults.
+    ``trunk`` names the tensors that all architectures share, without the prefix that most put before them.  The first
+    architecture is the main one.  ``also`` are further backbones, by the names of the task's arguments.  ``clean``
+    brings older configs into today's words, and ``older`` adds those words to a new one; ``constant`` are the tensors
+    of a file that are computed here.
     ``told`` is what the tensors themselves say and config.json does not.
     """
 
@@ -145,7 +144,7 @@ class Published:
     keys: Mapping[str, AnyKey]
     architectures: Mapping[str, Architecture]
     trunk: Callable[[Config], Sequence[AnyRule]] | Sequence[AnyRule]
-    inputs: Inputs
+    processor: Processor
     base: Config = field(default_factory=dict)
     fixed: Config = field(default_factory=dict)
     drop: tuple[str, ...] = ()
@@ -203,45 +202,17 @@ TIED = (("head.out.weight", "embed.table.weight"),)  # what most text models tie
 SENTENCES = Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",))  # encoders without a head
 
 
-def look(config: Config, path: str, *default: Any) -> Any:
-    """``look(config, "text_config.hidden_size")``"""
-    value: Any = config
-    for word in path.split("."):
-        if not isinstance(value, Mapping) or word not in value:
-            if default:
-                return default[0]
-            raise ValueError(f"{path!r} is missing")
-        value = value[word]
-    return value
-
-
-def put(config: Config, path: str, value: Any) -> None:
-    *above, last = path.split(".")
-    for word in above:
-        config = config.setdefault(word, {})
-    config[last] = value
-
-
-def merge(base: Config, over: Config) -> Config:
-    """``over`` on top of ``base``, level by level."""
-    merged = {k: merge(v, {}) if isinstance(v, dict) else v for k, v in base.items()}
-    for name, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-        merged[name] = merge(merged[name], value) if both else value
-    return merged
-
-
 OURS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu", "gelu_python": "gelu"}
 THEIRS = {"gelu_tanh": "gelu_new"}
 KNOWN = ("gelu", "relu", "silu", "quick_gelu", "tanh", "gelu_tanh", "sigmoid")
 
 
-def load_act(name: str) -> str:
+def load_act(name: str) -> Activation:
     """Their name of an activation -> ours.  Raises ValueError for one that we lack."""
     ours = OURS.get(name, name)
     if ours not in KNOWN:
         raise ValueError(f"no activation {name!r} here; there are {', '.join((*KNOWN, *OURS))}")
-    return ours
+    return cast(Activation, ours)
 
 
 def save_act(name: str) -> str:

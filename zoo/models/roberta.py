@@ -6,9 +6,10 @@ from typing import Any
 
 from zoo.convert import pairs
 from zoo.models import bert
-from zoo.models.inputs import TextInputs
-from zoo.models.published import SENTENCES, TIED, Architecture, Config, Key, Published, Size, classifier
+from zoo.models.published import SENTENCES, TIED, Architecture, Key, Published, Size, classifier
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Pooler, PostNorm, TransformHead
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 
 OFFSET = 2  # the position table's first rows: unused, and that of padding
 
@@ -72,7 +73,7 @@ PUBLISHED = Published(
     {**bert.KEYS, "length": LENGTH},
     {"Roberta" + name: model for name, model in MODELS.items()},
     trunk=(*bert.EMBEDDINGS, *bert.LAYERS),
-    inputs=TextInputs(bert.types, types=1),
+    processor=TextProcessor(bert.types, types=1),
     base=BASE,
     fixed=bert.FIXED,
     drop=("embeddings.position_ids", "pooler"),

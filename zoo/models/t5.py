@@ -8,10 +8,11 @@ from typing import Any
 from torch import nn
 
 from zoo.convert import pairs
-from zoo.models.inputs import TextInputs
-from zoo.models.published import TIED, Architecture, Config, Published, Size
+from zoo.models.published import TIED, Architecture, Published, Size
 from zoo.nn import GLU, MLP, Attention, Backbone, Block, Buckets, Causal, EncoderDecoder, PreNorm, Project, RMSNorm
 from zoo.nn.context import FeedForward
+from zoo.processors import TextProcessor
+from zoo.settings import Config
 
 
 class T5(EncoderDecoder):
@@ -135,7 +136,7 @@ PUBLISHED = Published(
     KEYS,
     {"T5ForConditionalGeneration": LANGUAGE},
     trunk=trunk("wi up wo down"),
-    inputs=TextInputs(begin="decoder_start_token_id"),
+    processor=TextProcessor(begin="decoder_start_token_id"),
     base=BASE,
     fixed={"feed_forward_proj": "relu", "dense_act_fn": "relu", "is_gated_act": False, "is_encoder_decoder": True},
     drop=(UNREAD, *COPIES),

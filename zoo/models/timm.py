@@ -1,20 +1,17 @@
 """timm's vision transformers (Wightman 2019): what one is made of, read from its module, and the names in its files."""
 
-import math
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import nn
 
 from zoo.convert import Fused, Leading, PatchConv, Rule, pairs
-from zoo.models.inputs import Files, Inputs
-from zoo.models.inputs.image import NUMBERS, read_image
-from zoo.models.published import Architecture, Config, Published, classifier
+from zoo.models.published import Architecture, Published, classifier
 from zoo.models.vit import BASE, KEYS, ViT, grid
 from zoo.nn import ClassToken
+from zoo.processors.image import TimmProcessor, timm_words
+from zoo.settings import Config
 
 ACTS = {"GELU": "gelu", "GELUTanh": "gelu_tanh", "QuickGELU": "quick_gelu", "ReLU": "relu", "SiLU": "silu"}
 PARTS = (  # where one is, the classes that it may be of, and what another one is
@@ -32,16 +29,6 @@ PARTS = (  # where one is, the classes that it may be of, and what another one i
     ("blocks.0.mlp", ("Mlp",), "{} in place of Mlp"),
     ("blocks.0.mlp.act", ACTS, "the activation {}"),
 )
-
-
-class TimmInputs(Inputs):
-    """The images that timm's own evaluation makes."""
-
-    def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
-        return {"tokenizer": read_image(config, config.get("preprocessor", {}), "ViTImageProcessor")}
-
-    def write(self, task: nn.Module) -> tuple[Config, Files]:
-        raise ValueError("timm's files are read and not written")
 
 
 def package(name: str) -> ModuleType:
@@ -91,7 +78,7 @@ def settings(model: nn.Module, words: Config | None = None, named: Config | None
     names = named.get("label_names") or [f"LABEL_{i}" for i in range(model.num_classes)]
     told = named.get("label_descriptions") or {}
     config["id2label"] = {str(i): told.get(name, name) for i, name in enumerate(names)}
-    return {**config, "preprocessor": preprocessor(words, *config["image_size"])}
+    return {**config, "preprocessor": timm_words(words, *config["image_size"])}
 
 
 def strange(model: nn.Module) -> Iterator[str]:
@@ -117,19 +104,6 @@ def strange(model: nn.Module) -> Iterator[str]:
         yield "no bias on its attention's output"
 
 
-def preprocessor(words: Config, height: int, width: int) -> Config:
-    """timm's evaluation in the words of preprocessor_config.json: the shorter side is the model's over ``crop_pct``."""
-    name, mode = words.get("interpolation", "bicubic"), words.get("crop_mode") or "center"
-    if name not in NUMBERS or mode not in ("center", "squash"):
-        raise ValueError(f"interpolation={name!r} with crop_mode={mode!r} is not supported")
-    down, across = (math.floor(side / (words.get("crop_pct") or 1.0)) for side in (height, width))
-    square = height == width and mode == "center"
-    size = {"shortest_edge": down} if square else {"height": down, "width": across}
-    crop = {"do_center_crop": True, "crop_size": {"height": height, "width": width}}
-    scale = {f"image_{each}": list(words.get(each, (0.5, 0.5, 0.5))) for each in ("mean", "std")}
-    return {"size": size, "resample": NUMBERS[name], **crop, **scale}
-
-
 LAYERS = "norm1 mixer.norm attn.proj mixer.fn.o norm2 ffn.norm mlp.fc1 ffn.fn.up mlp.fc2 ffn.fn.down"
 QKV = tuple("backbone.blocks.{}.mixer.fn." + part for part in "qkv")
 
@@ -153,7 +127,7 @@ PUBLISHED = Published(
     {**KEYS, "grid": grid()},
     {"VisionTransformer": CLASSES, "VisionTransformerFeatures": Architecture(None)},
     trunk=trunk,
-    inputs=TimmInputs(),
+    processor=TimmProcessor(),
     base=BASE,
     clean=clean,
 )

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from zoo.convert import Leading, pairs
-from zoo.models.inputs import TextInputs, TwoVocabularies
-from zoo.models.published import TIED, AnyKey, Architecture, Config, Derived, Key, Published, Size, act
+from zoo.models.published import TIED, AnyKey, Architecture, Derived, Key, Published, Size, act
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, EncoderDecoder, PostNorm, Shifted, Sinusoidal
 from zoo.nn.sinusoid import Layout, Spacing, sinusoid
+from zoo.processors import TextProcessor, TwoVocabularies
+from zoo.settings import Config
 
 
 class Transformer(EncoderDecoder):
@@ -109,7 +110,7 @@ MARIAN = Published(
     KEYS | {"layout": always("sin_cos"), "spacing": always("half")},
     {"MarianMTModel": LANGUAGE},
     trunk=pairs("shared embed.table") + LAYERS,
-    inputs=TextInputs(begin=BEGIN),
+    processor=TextProcessor(begin=BEGIN),
     base=BASE
     | {"activation_function": "gelu", "scale_embedding": False}
     | {"vocab_size": 58101, "pad_token_id": 58100, "eos_token_id": 0, BEGIN: 58100},
@@ -129,7 +130,7 @@ FSMT = Published(
     KEYS | LAST,
     {"FSMTForConditionalGeneration": APART},
     trunk=pairs("encoder.embed_tokens embed.table decoder.embed_tokens target_embed.table") + LAYERS,
-    inputs=TwoVocabularies(BEGIN),
+    processor=TwoVocabularies(BEGIN),
     base=BASE | {"src_vocab_size": 42024, "tgt_vocab_size": 42024, "pad_token_id": 1, "eos_token_id": 2, BEGIN: 2},
     fixed=FIXED | {"scale_embedding": True, "tie_word_embeddings": False},
     constant=positions,

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import partial
 
 from zoo.convert import Leading, PatchConv, Rule, pairs
-from zoo.models.inputs import ImageInputs
-from zoo.models.published import AnyKey, Architecture, Config, Derived, Published, Size, act, classifier, look, put
+from zoo.models.published import AnyKey, Architecture, Derived, Published, Size, act, classifier
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm
+from zoo.processors import ImageProcessor
+from zoo.settings import Config, look, put
 
 
 class ViT(Backbone):
@@ -100,7 +101,7 @@ PUBLISHED = Published(
     {**KEYS, "grid": grid()},
     {"ViTForImageClassification": CLASSES, "ViTModel": Architecture(None)},
     trunk=trunk,
-    inputs=ImageInputs(),
+    processor=ImageProcessor(),
     base=BASE,
     drop=("pooler", "embeddings.mask_token"),
     sizes={

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from zoo.convert import pairs
-from zoo.models.inputs import SpeechInputs
-from zoo.models.published import Architecture, Config, Published, Size
+from zoo.models.published import Architecture, Published, Size
 from zoo.models.transformer import BEGIN, KEYS, LAYERS, unsaid
 from zoo.nn import MLP, Activation, Attention, Backbone, Block, Causal, EncoderDecoder, LayerNorm, PreNorm
 from zoo.nn.position import Learned, Sinusoidal
 from zoo.nn.sinusoid import sinusoid
+from zoo.processors import SpeechProcessor
+from zoo.settings import Config
 
 
 class Whisper(EncoderDecoder):
@@ -68,7 +69,7 @@ PUBLISHED = Published(
     KEYS | {"length": "max_target_positions"},
     {"WhisperForConditionalGeneration": SPEECH},
     trunk=TRUNK + LAYERS,
-    inputs=SpeechInputs(BEGIN),
+    processor=SpeechProcessor(BEGIN),
     base=unsaid(384, 4, 6, 1536)
     | {"vocab_size": 51865, "num_mel_bins": 80, "max_source_positions": 1500}
     | {"pad_token_id": 50256, "eos_token_id": 50256, BEGIN: 50257},

@@ -51,7 +51,7 @@ class Contrastive(Task):
         self.begin(backbone, "embed", "pool", *(["projection"] if width else []))
         if target_backbone is None:
             if self.target_tokenizer != tokenizer:
-                raise ValueError("one tower reads both halves, so their tokenizers must be equal; or give target_backbone")
+                raise ValueError("one tower reads both halves, so give equal tokenizers, or a target_backbone")
             self.target_embed, self.target_pool, self.target_backbone = self.embed, self.pool, backbone
             self.target_projection = self.projection
         else:
@@ -62,7 +62,7 @@ class Contrastive(Task):
             parts = ["target_embed", "target_pool", *(["target_projection"] if width else [])]
             self.begin(target_backbone, *parts)
         self.kept: list[tuple[Tensor, Tensor]] = []  # the vectors of the pairs that were evaluated
-        self.scale = nn.Parameter(torch.tensor(-math.log(temperature), device="cpu"))  # also where the rest has no values
+        self.scale = nn.Parameter(torch.tensor(-math.log(temperature), device="cpu"))  # never without values
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Tokens -> (B, E) unit vectors."""

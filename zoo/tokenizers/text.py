@@ -35,7 +35,9 @@ class TextTokenizer(Tokenizer):
         index = self.find(role)
         if index is None:
             name = f" {self.names[role]!r}" if self.names.get(role) else ""
-            raise ValueError(f"the vocabulary has no {role} token{name}; give {type(self).__name__}({role}=...) its name")
+            raise ValueError(
+                f"the vocabulary has no {role} token{name}; give {type(self).__name__}({role}=...) its name"
+            )
         return index
 
     def prompt(self, raw: str) -> Tensor:

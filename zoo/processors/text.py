@@ -13,7 +13,8 @@ from tokenizers import Tokenizer as Backend
 from torch import nn
 
 from zoo.convert import State
-from zoo.models.inputs.inputs import Config, Files, Inputs
+from zoo.processors.processor import Files, Processor
+from zoo.settings import Config
 from zoo.tokenizers import BPE, Embed, Ids, Subword, TextTokenizer
 from zoo.tokenizers.vocabularies import backend_file, settings, stated, usual
 
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 ROLES = ("pad", "bos", "eos", "mask")
 
 
-class TextInputs(Inputs):
+class TextProcessor(Processor):
     """One vocabulary: tokenizer.json, or the older files, beside config.json.
 
     ``stem`` makes the embedding that goes with a config, None for the plain table.  ``begin`` is the key of the token

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing, written
-from zoo.models.inputs.text import read_text, write_text
-from zoo.models.values import sensible
+from zoo.processors.processor import Files, Processor, preprocessing, written
+from zoo.processors.text import read_text, write_text
+from zoo.settings import Config, sensible
 from zoo.tokenizers import Patches, Resize, Stem, Tokenizer
 from zoo.tokenizers.image import Filter
 
@@ -26,7 +27,7 @@ NUMBERS: dict[Filter, int] = {"nearest": 0, "bilinear": 2, "bicubic": 3}  # PIL'
 FILTERS: dict[int, Filter] = {number: name for name, number in NUMBERS.items()}
 
 
-class ImageInputs(Inputs):
+class ImageProcessor(Processor):
     """One image.  ``kind`` names the preprocessor of the family."""
 
     def __init__(self, kind: str = "ViTImageProcessor"):
@@ -39,7 +40,7 @@ class ImageInputs(Inputs):
         return write_image(task.tokenizer, self.kind)
 
 
-class ImageTextInputs(Inputs):
+class ImageTextProcessor(Processor):
     """An image and its text: CLIP's two towers."""
 
     def __init__(self, kind: str, stem: Callable[..., Stem]):
@@ -131,3 +132,26 @@ def per_channel(values: list[float] | float, unit: float, channels: int) -> list
     values = [values] if isinstance(values, (int, float)) else values
     values = values[:1] * channels if len(set(values)) == 1 else values
     return [value / unit for value in values] if unit != 1 else list(values)
+
+
+class TimmProcessor(Processor):
+    """The images that timm's own evaluation makes."""
+
+    def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
+        return {"tokenizer": read_image(config, config.get("preprocessor", {}), "ViTImageProcessor")}
+
+    def write(self, task: nn.Module) -> tuple[Config, Files]:
+        raise ValueError("timm's files are read and not written")
+
+
+def timm_words(words: Config, height: int, width: int) -> Config:
+    """timm's evaluation in the words of preprocessor_config.json: the shorter side is the model's over ``crop_pct``."""
+    name, mode = words.get("interpolation", "bicubic"), words.get("crop_mode") or "center"
+    if name not in NUMBERS or mode not in ("center", "squash"):
+        raise ValueError(f"interpolation={name!r} with crop_mode={mode!r} is not supported")
+    down, across = (math.floor(side / (words.get("crop_pct") or 1.0)) for side in (height, width))
+    square = height == width and mode == "center"
+    size = {"shortest_edge": down} if square else {"height": down, "width": across}
+    crop = {"do_center_crop": True, "crop_size": {"height": height, "width": width}}
+    scale = {f"image_{each}": list(words.get(each, (0.5, 0.5, 0.5))) for each in ("mean", "std")}
+    return {"size": size, "resample": NUMBERS[name], **crop, **scale}

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import Config, Files, Inputs, preprocessing, written
-from zoo.models.values import sensible
+from zoo.processors.processor import Files, Processor, preprocessing, written
+from zoo.settings import Config, sensible
 from zoo.tokenizers import Frames, KaldiLogMel, PatchFrames
 
 
-class SpectrogramInputs(Inputs):
+class SpectrogramProcessor(Processor):
     """Sound as patches of Kaldi's filter bank (Gong et al. 2021)."""
 
     def read(self, config: Config, folder: Path | None) -> dict[str, Any]:

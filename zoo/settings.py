@@ -1,4 +1,4 @@
-"""Values of a config.json that cannot be meant, told in a sentence."""
+"""A config.json as nested dictionaries: values by their paths, and those that cannot be meant told in a sentence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,36 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Union
+
+Config = dict[str, Any]
+
+
+def look(config: Config, path: str, *default: Any) -> Any:
+    """``look(config, "text_config.hidden_size")``"""
+    value: Any = config
+    for word in path.split("."):
+        if not isinstance(value, Mapping) or word not in value:
+            if default:
+                return default[0]
+            raise ValueError(f"{path!r} is missing")
+        value = value[word]
+    return value
+
+
+def put(config: Config, path: str, value: Any) -> None:
+    *above, last = path.split(".")
+    for word in above:
+        config = config.setdefault(word, {})
+    config[last] = value
+
+
+def merge(base: Config, over: Config) -> Config:
+    """``over`` on top of ``base``, level by level."""
+    merged = {k: merge(v, {}) if isinstance(v, dict) else v for k, v in base.items()}
+    for name, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = merge(merged[name], value) if both else value
+    return merged
 
 
 @contextlib.contextmanager

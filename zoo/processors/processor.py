@@ -9,16 +9,16 @@ from typing import Any
 from torch import nn
 
 from zoo.convert import State
+from zoo.settings import Config
 from zoo.tokenizers.reading import read_json
 
-Config = dict[str, Any]
 Files = dict[str, str]  # name -> content
 
 PREPROCESSOR = "preprocessor_config.json"
 
 
-class Inputs:
-    """What ``Published``' ``inputs`` slot takes."""
+class Processor:
+    """What ``Published``' ``processor`` slot takes."""
 
     def read(self, config: Config, folder: Path | None) -> dict[str, Any]:
         """A complete config.json and the folder it lies in (None: there is none) -> the task's tokenizers, by the names

@@ -7,15 +7,16 @@ from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import PREPROCESSOR, Config, Files, Inputs, preprocessing, written
-from zoo.models.inputs.text import read_text, write_text
+from zoo.processors.processor import PREPROCESSOR, Files, Processor, preprocessing, written
+from zoo.processors.text import read_text, write_text
+from zoo.settings import Config
 from zoo.tokenizers import ConvFrames, Frames, WhisperLogMel
 
 FIXED = {"sampling_rate": 16_000, "n_fft": 400, "hop_length": 160, "padding_value": 0.0, "dither": 0.0}
 POSITIONS = 50  # a second: frames of 10 ms, two to a position
 
 
-class SpeechInputs(Inputs):
+class SpeechProcessor(Processor):
     """Whisper's: sound of a fixed length in, text out.  ``begin`` is the key of the token with which a text begins."""
 
     def __init__(self, begin: str):

@@ -7,14 +7,15 @@ from typing import Any
 
 from torch import nn
 
-from zoo.models.inputs.inputs import Config, Files, Inputs
-from zoo.models.inputs.text import read_text, write_text
+from zoo.processors.processor import Files, Processor
+from zoo.processors.text import read_text, write_text
+from zoo.settings import Config
 from zoo.tokenizers import Ids
 
 SIZES = {"tokenizer": "src_vocab_size", "target_tokenizer": "tgt_vocab_size"}
 
 
-class TwoVocabularies(Inputs):
+class TwoVocabularies(Processor):
     """FSMT's: ids of a source and of a target vocabulary, whose files want Moses' tokenization and are not read.
 
     ``begin`` is the key of the token with which a text begins.

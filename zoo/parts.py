@@ -11,6 +11,8 @@ from torch import nn
 from zoo.described import Described, describe
 from zoo.nn import Mask
 
+__all__ = ["anatomy", "differences"]
+
 Anatomy = dict[str, str]  # path of a part -> its class and settings, in words
 
 CHANCE = ("dropout", "drop_path", "init")  # what acts in training only
