@@ -15,7 +15,8 @@ from zoo.tokenizers import TextEmbed
 class BERT(Backbone):
     """BERT-base by default.
 
-    ``length`` is the longest sequence; the embeddings of sentences A and B are the tokenizer's (``TextEmbed``).
+    ``length`` is the longest sequence, ``offset`` the rows that are unused before it; sentences A and B are told apart by
+    the tokenizer's embedding (``TextEmbed``).
     ``dropout`` acts on the input, on both branches' outputs and on the attention weights (the paper: 0.1).  Raises
     ValueError where ``heads`` does not divide ``dim``.
     """
@@ -30,6 +31,7 @@ class BERT(Backbone):
         act: Activation = "gelu",
         eps: float = 1e-12,
         dropout: float = 0.0,
+        offset: int = 0,
     ):
         norm = partial(LayerNorm, eps=eps)
         block = partial(
@@ -38,7 +40,7 @@ class BERT(Backbone):
             ffn=partial(MLP, hidden=hidden, act=act),
             residual=partial(PostNorm, norm=norm, dropout=dropout),
         )
-        position = partial(Learned, length=length)
+        position = partial(Learned, length=length, offset=offset)
         super().__init__(dim, depth, block, position=position, first_norm=norm, dropout=dropout)
 
 

@@ -7,18 +7,17 @@ from typing import Any
 from zoo.convert import pairs
 from zoo.models import bert
 from zoo.models.published import SENTENCES, TIED, Architecture, Key, Published, Size, classifier
-from zoo.nn import MLP, Activation, Attention, Backbone, Block, LayerNorm, Learned, Pooler, PostNorm, TransformHead
+from zoo.nn import Activation, LayerNorm, Pooler, TransformHead
 from zoo.processors import TextProcessor
 from zoo.settings import Config
 
 OFFSET = 2  # the position table's first rows: unused, and that of padding
 
 
-class RoBERTa(Backbone):
+class RoBERTa(bert.BERT):
     """RoBERTa-base by default: a BERT whose table of positions begins after two rows that no token reads.
 
-    ``length`` is the longest sequence.  ``dropout`` acts on the input, on both branches' outputs and on the attention
-    weights (the paper: 0.1).  Raises ValueError where ``heads`` does not divide ``dim``.
+    The arguments are those of ``BERT``, and so is what raises ValueError.
     """
 
     def __init__(
@@ -32,15 +31,7 @@ class RoBERTa(Backbone):
         eps: float = 1e-5,
         dropout: float = 0.0,
     ):
-        norm = partial(LayerNorm, eps=eps)
-        block = partial(
-            Block,
-            mixer=partial(Attention, heads=heads, dropout=dropout),
-            ffn=partial(MLP, hidden=hidden, act=act),
-            residual=partial(PostNorm, norm=norm, dropout=dropout),
-        )
-        position = partial(Learned, length=length, offset=OFFSET)
-        super().__init__(dim, depth, block, position=position, first_norm=norm, dropout=dropout)
+        super().__init__(dim, depth, heads, hidden, length, act, eps, dropout, OFFSET)
 
 
 # The files of transformers' RoBERTa; ESM imports the heads from here.
