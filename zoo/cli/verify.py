@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import zoo
 from zoo.cli.errors import UserError, guarded, quiet
-from zoo.nn import Backbone
+from zoo.nn import Backbone, Learned
 from zoo.tasks import Classify, Contrastive, Seq2Seq, Task
 from zoo.tokenizers import Frames, Patches, TextTokenizer, Tokenizer, Tokens
 
@@ -70,22 +70,22 @@ def reference(directory: str) -> nn.Module:
 
 def compare(ours: Task, theirs: nn.Module) -> Iterator[Pair]:
     """The embedding, every layer and the output of both, on the same input."""
-    tokens, given = draw(ours.tokenizer, theirs)
+    tokens, given = draw(ours.tokenizer, theirs, longest(ours))
     real = {"backbone": tokens.padding}
     run: Callable[[], Tensor]
     if isinstance(ours, Seq2Seq):
-        target, _ = draw(ours.target_tokenizer, theirs)
-        target.padding = None
+        target, _ = draw(ours.target_tokenizer, theirs, longest(ours), padded=0)
         start = torch.full((len(target), 1), theirs.config.decoder_start_token_id)
         given["decoder_input_ids"] = torch.cat((start, target.value[:, :-1]), 1)
+        given["use_cache"] = False
         real = {"backbone.encoder": tokens.padding, "backbone.decoder": None}
         run = lambda: ours.head(ours(tokens, target))  # noqa: E731
     elif isinstance(ours, Contrastive) and ours.target_backbone is not ours.backbone:
-        target, more = draw(ours.target_tokenizer, theirs)
+        target, more = draw(ours.target_tokenizer, theirs, longest(ours))
         given |= more
         real["target_backbone"] = target.padding
         run = lambda: ours.similarity(tokens, target)  # noqa: E731
-    elif isinstance(ours, Classify):
+    elif isinstance(ours, (Classify, Contrastive)):
         run = lambda: ours(tokens)  # noqa: E731
     else:
         run = lambda: ours.head(ours(tokens))  # noqa: E731
@@ -93,25 +93,34 @@ def compare(ours: Task, theirs: nn.Module) -> Iterator[Pair]:
     mine, found = run(), theirs(**given, output_hidden_states=True)
     for path, padding in real.items():
         yield from layers(path, seen[path], states(found, path), padding)
-    output = found.logits_per_image if "logits_per_image" in found else found.logits
-    rows = tokens.padding if mine.dim() == 3 and "backbone" in real else None
-    yield "output", chosen(mine, rows), chosen(output, rows)
+    output = found.get("logits_per_image", found.get("logits"))
+    if output is not None:  # a model without a head ends in its last layer
+        rows = tokens.padding if mine.dim() == 3 and "backbone" in real else None
+        yield "output", chosen(mine, rows), chosen(output, rows)
 
 
-def draw(tokenizer: Tokenizer | None, theirs: nn.Module) -> tuple[Tokens, dict[str, Tensor]]:
+def longest(task: Task) -> int:
+    """Tokens of a text that every position table has room for."""
+    tables = [part for part in task.modules() if isinstance(part, Learned)]
+    return min([LENGTH, *(len(part.weight) - part.offset for part in tables)])
+
+
+def draw(
+    tokenizer: Tokenizer | None, theirs: nn.Module, length: int, padded: int = PADDED
+) -> tuple[Tokens, dict[str, Any]]:
     """Random input for ours and the same for theirs: two sequences, the second of a text padded."""
     if isinstance(tokenizer, TextTokenizer):
-        value = torch.randint(tokenizer.vocabulary, (2, LENGTH))
-        padding = torch.ones(2, LENGTH, dtype=torch.bool)
-        padding[1, -PADDED:] = False
+        value = torch.randint(tokenizer.vocabulary, (2, length))
+        padding = torch.ones(2, length, dtype=torch.bool)
+        padding[1, length - min(padded, length - 1) :] = False
         special = [tokenizer.find(role) for role in ("pad", "mask", "eos")]
         for token in (one for one in special if one is not None):
             value = torch.where(value == token, (token + 1) % tokenizer.vocabulary, value)
         ends = tokenizer.find("eos")
-        if ends is not None:  # what a text tower pools
-            value[torch.arange(2), padding.sum(1) - 1] = ends
+        if ends is not None:  # what a text tower pools; where the oldest CLIP files say 2, they mean the highest id
+            value[torch.arange(2), padding.sum(1) - 1] = tokenizer.vocabulary - 1 if ends == 2 else ends
         value = value.masked_fill(~padding, tokenizer.filler)
-        return Tokens(value, padding), {"input_ids": value, "attention_mask": padding.long()}
+        return Tokens(value, padding if padded else None), {"input_ids": value, "attention_mask": padding.long()}
     if isinstance(tokenizer, Patches):
         value = torch.randn(2, tokenizer.length or 1, tokenizer.features)
         return Tokens(value), {"pixel_values": tokenizer.unpatchify(value)}

@@ -15,10 +15,9 @@ from zoo.tokenizers import TextEmbed
 class BERT(Backbone):
     """BERT-base by default.
 
-    ``length`` is the longest sequence, ``offset`` the rows that are unused before it; sentences A and B are told apart by
-    the tokenizer's embedding (``TextEmbed``).
-    ``dropout`` acts on the input, on both branches' outputs and on the attention weights (the paper: 0.1).  Raises
-    ValueError where ``heads`` does not divide ``dim``.
+    ``length`` is the longest sequence, ``offset`` the rows that are unused before it; sentences A and B are told apart
+    by the tokenizer's embedding (``TextEmbed``).  ``dropout`` acts on the input, on both branches' outputs and on the
+    attention weights (the paper: 0.1).  Raises ValueError where ``heads`` does not divide ``dim``.
     """
 
     def __init__(
