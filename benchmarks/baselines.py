@@ -1,6 +1,7 @@
 """Trivial baselines for the shipped configs, on their own tokens, masks and validation split: what training must beat.
 
-python benchmarks/baselines.py [CONFIG ...]     all configs with embedded data, if none is named
+python benchmarks/baselines.py [CONFIG ...]     all configs with embedded data, if none is named;
+                                                clip_emoji+--data.init_args.root=FOLDER changes one
 Needs lightning-zoo[demo].  Nothing is trained and nothing is augmented; the loss is weighed exactly as the task weighs
 its val/loss, and texts are compared on the samples of val/bleu and its like: those of the first ``decode_batches``
 batches.
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 import yaml
 from guesses import Guess, feature_guesses, sequence, text_guesses
 from loading import load
@@ -25,7 +27,8 @@ from torch import Tensor
 
 from zoo.cli import configs
 from zoo.data import goertzel
-from zoo.tasks import CausalLM, Classify, MaskedLM, Multimodal, Seq2Seq
+from zoo.data.pairs import Strings
+from zoo.tasks import CausalLM, Classify, Contrastive, MaskedLM, Multimodal, Seq2Seq
 from zoo.tasks.metrics import Meter
 from zoo.tokenizers import BPE, Batch
 
@@ -123,6 +126,44 @@ def answer_rows(task, data) -> Iterator[Row]:
             yield f"val/{metric}", name, value
 
 
+def retrieval_rows(task, data) -> Iterator[Row]:
+    """Recall over the validation pairs, of texts by the words and letters that they share with their targets, of images
+    by a ridge regression from 16 x 16 pixels to the words of their targets."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import RidgeCV
+
+    train, val = data.source.splits["train"], data.source.splits["val"]
+    known, right = (plain(part.target) for part in (train, val))
+    for name, analyzer, longest in (("words", "word", 1), ("characters", "char_wb", 5)):
+        vectors = TfidfVectorizer(analyzer=analyzer, ngram_range=(1, longest), sublinear_tf=True)
+        if task.tokenizer.modality == "text":
+            sources, asked = (plain(part.input) for part in (train, val))
+            near = vectors.fit(sources + known).transform(asked) @ vectors.transform(right).T
+            near, by = near.toarray(), f"shared {name}"
+        else:
+            small = [small_pixels(data, split) for split in ("train", "val")]
+            regression = RidgeCV(alphas=np.logspace(0, 4, 9)).fit(small[0], vectors.fit_transform(known).toarray())
+            found, targets = regression.predict(small[1]), vectors.transform(right).toarray()
+            near, by = found @ targets.T / np.linalg.norm(found, axis=1, keepdims=True), f"ridge, pixels to {name}"
+        own = np.diag(near)[:, None]
+        ties = (abs(near - own) <= 1e-9).sum(1) - 1  # a text of unknown words is as near to everything
+        rank = (near > own + 1e-9).sum(1) + ties / 2
+        for k in (1, 5, 10):
+            yield f"val/recall@{k}", by, float((rank < k).mean())
+
+
+def plain(field) -> list[str]:
+    """All texts of a field."""
+    return field.values if isinstance(field, Strings) else field.raw(list(range(len(field))))
+
+
+def small_pixels(data, split: str) -> np.ndarray:
+    """(N, 768) the images of a split at 16 x 16, centred."""
+    field = data.source.splits[split].input.ready(data.task.tokenizer)
+    images = field.raw(list(range(len(field)))).float() / 255
+    return torch.nn.functional.adaptive_avg_pool2d(images, 16).flatten(1).numpy() - 0.5
+
+
 def class_rows(task, data) -> Iterator[Row]:
     """Accuracies on validation and test."""
     labels = {split: samples.label.numpy() for split, samples in data.source.splits.items()}
@@ -164,8 +205,8 @@ def rows(task, data) -> Iterator[Row]:
             )
         return
     data.augment = []
-    if isinstance(task, Classify):
-        yield from class_rows(task, data)
+    if isinstance(task, (Classify, Contrastive)):
+        yield from (class_rows if isinstance(task, Classify) else retrieval_rows)(task, data)
         return
     yield from loss_rows(task, data)
     if isinstance(task, Seq2Seq) and task.metrics:
@@ -187,7 +228,7 @@ def main(names: list[str]) -> int:
     table.columns[-1].justify = "right"
     for name in names or embedded():
         try:
-            _, task, data = load([name])
+            _, task, data = load(name.split("+")[:1], *name.split("+")[1:])
             for measured, by, value in rows(task, data):
                 table.add_row(name, measured, by, f"{value:.4g}")
         except (ValueError, OSError) as error:

@@ -4,19 +4,18 @@ from functools import partial
 
 from zoo.convert import Leading, Rows, pairs
 from zoo.models.published import Derived, Published, Size, classifier
-from zoo.models.vit import KEYS, LAYERS
-from zoo.nn import MLP, Activation, Attention, Backbone, Block, ClassToken, LayerNorm, Learned2d, PreNorm, Project
+from zoo.models.vit import KEYS, LAYERS, ViT
+from zoo.nn import Activation, ClassToken, LayerNorm, Project
 from zoo.processors import SpectrogramProcessor
 from zoo.settings import Config
 
 
-class AST(Backbone):
+class AST(ViT):
     """The model of AudioSet by default: 128 bands and 1024 frames of 10 ms, patches of 16 x 16 every 10.
 
     ``grid`` is the number of patches along frequency and time; two class tokens stand before them
-    (``ClassToken(count=2)``); the tokenizer is ``Frames(KaldiLogMel(frames=1024), stem=PatchFrames)``.  ``bias`` is
-    that of queries, keys and values.  ``dropout`` acts on the input and on both branches' outputs.  Raises ValueError
-    where ``heads`` does not divide ``dim``.
+    (``ClassToken(count=2)``); the tokenizer is ``Frames(KaldiLogMel(frames=1024), stem=PatchFrames)``.  The rest is as
+    in ``ViT``.
     """
 
     def __init__(
@@ -31,12 +30,7 @@ class AST(Backbone):
         eps: float = 1e-12,
         dropout: float = 0.0,
     ):
-        norm = partial(LayerNorm, eps=eps)
-        mixer = partial(Attention, heads=heads, bias=True if bias else "o")
-        residual = partial(PreNorm, norm=norm, dropout=dropout)
-        block = partial(Block, mixer=mixer, ffn=partial(MLP, hidden=hidden, act=act), residual=residual)
-        position = partial(Learned2d, height=grid[0], width=grid[1], prefix=2)
-        super().__init__(dim, depth, block, position=position, last_norm=norm, dropout=dropout)
+        super().__init__(dim, depth, heads, hidden, list(grid), 2, eps, dropout, 0.0, act, bias)
 
 
 # The files of transformers' AST.
