@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+import zoo
 from zoo.cli.configs import shipped
 
 RECIPES = {name: path for name, path in shipped().items() if "/" not in name}
@@ -42,7 +43,16 @@ def translations(root: Path) -> None:
         (root / f"{split}.de").write_text("ein Mann\nzwei Hunde rennen\n" * 4, encoding="utf8")
 
 
+def emoji(root: Path) -> None:
+    root.mkdir()
+    rows = [{"image": f"{i}.png", "text": f"face number {i}"} for i in range(8)]
+    for row in rows:
+        Image.fromarray(torch.randint(0, 255, (64, 64, 3), dtype=torch.uint8).numpy()).save(root / row["image"])
+    (root / "manifest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 DATA = {
+    "clip_emoji": emoji,
     "vit_cifar": images,
     "vit_cifar_cpu": images,
     "vit_cifar_finetune": images,
@@ -68,6 +78,9 @@ def test_it_trains_a_step(name, command, tmp_path):
         torch.save(timm.create_model("vit_tiny_patch16_224").state_dict(), "weights.pth")
         words += ["--model.backbone.init_args.weights=weights.pth", "--data.batch_size=2"]
         words += ["--trainer.limit_val_batches=1"]
+    if name == "search_minilm":
+        zoo.save(zoo.Contrastive(zoo.BERT(16, 1, 2, length=256), zoo.BPE("docs-2048")), tmp_path / "small")
+        words += ["--model.backbone.source=small", "--model.tokenizer.source=small"]
     answer = command("fit", *words, *SHORT)
     assert answer.code == 0, answer.err
 

@@ -81,3 +81,31 @@ def test_it_learns_to_tell_digits_apart(tmp_path):
     trainer.save_checkpoint(path)
     again = Contrastive.load_from_checkpoint(path, weights_only=True)
     assert torch.equal(again.scale, task.scale) and again.scale <= math.log(100)
+
+
+def one_of_two(rank: int, folder: str) -> None:
+    """The gradients of half of a batch in one of two processes."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    task, pairs = torch.load(f"{folder}/whole.pt", weights_only=False)
+    half = slice(4 * rank, 4 * rank + 4)
+    text = Tokens(pairs.target.value[half], pairs.target.padding[half])
+    total, count = task.step(Batch(Tokens(pairs.input.value[half]), text), training=True)["loss"]
+    (total / count).backward()
+    for weight in task.parameters():
+        torch.distributed.all_reduce(weight.grad)
+        weight.grad /= 2  # what DDP does
+    if rank == 0:
+        torch.save([weight.grad for weight in task.parameters()], f"{folder}/grads.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_learn_what_one_does_from_the_whole_batch(tmp_path):
+    task, pairs = towers(), batch(8)
+    torch.save((task, pairs), tmp_path / "whole.pt")
+    torch.multiprocessing.spawn(one_of_two, (str(tmp_path),), nprocs=2)
+    total, count = task.step(pairs, training=True)["loss"]
+    (total / count).backward()
+    for weight, found in zip(task.parameters(), torch.load(tmp_path / "grads.pt"), strict=True):
+        assert torch.allclose(found, weight.grad, atol=1e-6)
+    assert max(float(weight.grad.abs().max()) for weight in task.parameters()) > 1e-2

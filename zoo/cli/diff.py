@@ -55,8 +55,9 @@ def find(name: str) -> nn.Module:
 
 
 def sizes(a: nn.Module, b: nn.Module) -> list[tuple[str, str, str]]:
+    """The arguments that both have and that differ, and the parameters."""
     ours, theirs = ({**arguments(task), "parameters": f"{count(task):,}"} for task in (a, b))
-    pairs = [(key, str(ours.get(key, "")), str(theirs.get(key, ""))) for key in dict.fromkeys((*ours, *theirs))]
+    pairs = [(key, str(ours[key]), str(theirs[key])) for key in ours if key in theirs]
     return [row for row in pairs if row[1] != row[2]]
 
 

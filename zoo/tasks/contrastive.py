@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import torch
+import torch.distributed.nn
 import torch.nn.functional as F
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
@@ -84,17 +85,20 @@ class Contrastive(Task):
         return self.scale.exp() * self(input) @ self.target(target).mT
 
     def step(self, batch: Batch, training: bool) -> Scores:
-        """ "loss": the mean of both directions' cross-entropies; "accuracy": how often the right half is nearest.  The
-        other pairs of this process's batch are what each is told from."""
+        """ "loss": the mean of both directions' cross-entropies; "accuracy": how often the right half is nearest.  In
+        training each half is told from those of all processes' batches, as in one large batch."""
         assert batch.target is not None, "Contrastive needs pairs"
         a, b = self(batch.input).float(), self.target(batch.target).float()
         if not training:
             self.kept.append((a.detach().cpu(), b.detach().cpu()))
-        logits = self.scale.exp() * a @ b.mT
-        truth = torch.arange(len(logits), device=logits.device)
-        both = [F.cross_entropy(side, truth, reduction="sum") for side in (logits, logits.mT)]
-        count = torch.tensor(len(logits), device=logits.device)
-        return {"loss": ((both[0] + both[1]) / 2, count), "accuracy": ((logits.argmax(-1) == truth).sum(), count)}
+        spread = training and torch.distributed.is_available() and torch.distributed.is_initialized()
+        all_a, all_b = (together(side) if spread else side for side in (a, b))
+        first = len(a) * torch.distributed.get_rank() if spread else 0
+        truth = torch.arange(first, first + len(a), device=a.device)
+        sides = [self.scale.exp() * own @ others.mT for own, others in ((a, all_b), (b, all_a))]
+        loss = sum(F.cross_entropy(side, truth, reduction="sum") for side in sides) / 2
+        count = torch.tensor(len(a), device=a.device)
+        return {"loss": (loss, count), "accuracy": ((sides[0].argmax(-1) == truth).sum(), count)}
 
     def measure(self, texts: list[tuple[str, str]]) -> dict[str, float]:
         """Recall over the whole split: how often an input's target is among its nearest 1, 5 and 10 of all."""
@@ -109,6 +113,11 @@ class Contrastive(Task):
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """(B, E) unit vectors of the inputs."""
         return self(batch.input)
+
+
+def together(side: Tensor) -> Tensor:
+    """(N, E) of each process -> (W N, E) of all, through which gradients flow back to where the vectors were made."""
+    return torch.cat(torch.distributed.nn.functional.all_gather(side))
 
 
 def ranks(a: Tensor, b: Tensor, own: Tensor) -> Tensor:
