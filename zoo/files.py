@@ -21,7 +21,7 @@ from zoo.tokenizers.vocabularies import SENTENCEPIECE
 
 SHARD = "5GB"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
-HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
+HUB = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TEXTS = ("*.json", "*.txt", *SENTENCEPIECE)
 
@@ -52,9 +52,9 @@ def folder(source: str | os.PathLike, revision: str | None = None) -> Path:
             )
         return found
     except Exception as error:  # the client, its transport and the operating system each raise their own
+        reason = first_line(error).split(". ")[0]
         raise OSError(
-            f"no directory {str(source)!r} here, and as a model on the hub it could not be downloaded "
-            f"({first_line(error)})"
+            f"no directory {str(source)!r} here, and as a model on the hub it could not be downloaded ({reason})"
         ) from None
 
 

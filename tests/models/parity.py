@@ -106,3 +106,15 @@ def classify_text(vocabulary: int = 97, length: int = 11, pad: int = 0) -> Run:
         return ours(tokens), theirs(input_ids=tokens.value, attention_mask=tokens.real.long()).logits
 
     return run
+
+
+def sentences(vocabulary: int = 97, length: int = 11, pad: int = 0) -> Run:
+    """Unit vectors: the mean of the last states of an encoder without a head."""
+
+    def run(ours: nn.Module, theirs: nn.Module) -> tuple[Tensor, Tensor]:
+        tokens = random_ids(vocabulary, length, 4, pad)
+        real = tokens.real[..., None]
+        states = theirs(input_ids=tokens.value, attention_mask=tokens.real.long()).last_hidden_state
+        return ours(tokens), nn.functional.normalize((states * real).sum(1) / real.sum(1), dim=-1)
+
+    return run

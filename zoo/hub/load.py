@@ -44,6 +44,7 @@ def load(source: str | os.PathLike, *, changes: dict[str, Any] | None = None, re
         found.fit_grid(state, name, getattr(task, name))
     found.check(state, task)
     fill(task, state)
+    task.unread = found.unread
     return task.eval()
 
 

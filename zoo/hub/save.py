@@ -32,6 +32,7 @@ def save(task: nn.Module, path: str | os.PathLike) -> Path:
             config, texts = words(task, published, name)
             table = published.table(config, architecture, architecture.prefix)
             state = table.save(tensors(task, published, architecture)) | published.constant(config)
+            state |= task.unread if architecture.unread else {}
         except ValueError as error:
             reasons.append(f"{name}: {error}")
             continue

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import zoo
-from zoo.convert import State, Table
+from zoo.convert import State, Table, pattern
 from zoo.files import Weights, folder, read_weights
 from zoo.hub import timm
 from zoo.models import PUBLISHED, Architecture, Published
@@ -39,6 +39,7 @@ class Source:
     config: Config  # complete
     place: Path | None = None  # its directory
     weights: Weights = field(default_factory=lambda: Weights({}, {}))
+    unread: State = field(default_factory=dict)  # of the weights, what no task of ours reads
 
     @classmethod
     def read(cls, source: str | os.PathLike, revision: str | None = None, weights: str | None = None) -> Source:
@@ -120,6 +121,8 @@ class Source:
         for name, value in self.published.constant(self.config).items():
             if name in state and not close(state.pop(name), value):
                 raise ValueError(f"{self.file(name)}: {name!r} is not the constant that {self.published.name} computes")
+        unread = [pattern(path) for path in self.architecture.unread] if self.architecture else []
+        self.unread = {name: state.pop(name) for name in [*state] if any(path.fullmatch(name) for path in unread)}
         others = [self.table(item) for item in self.published.architectures.values()]
         strangers = [name for name in state if not table.knows(name)]
         for name in strangers:

@@ -61,8 +61,9 @@ class Architecture:
     the names of its own tensors.
 
     ``prefix`` stands before the trunk's names, and before those of ``inner``.  ``tied`` lists (copy, original) pairs of
-    ours, ``alias`` those of theirs (see ``Table``), ``drop`` paths of theirs that are no weights, ``absent`` weights of
-    ours that no file of theirs has.  ``write`` says what config.json holds about the task.
+    ours, ``alias`` those of theirs (see ``Table``), ``drop`` paths of theirs that are no weights, ``unread`` those that
+    no task reads and ``save`` writes again, ``absent`` weights of ours that no file has.  ``write`` says what
+    config.json holds about the task.
     """
 
     task: str | None
@@ -74,6 +75,7 @@ class Architecture:
     drop: tuple[str, ...] = ()
     alias: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     write: Callable[[nn.Module], Config] = nothing
 
 
@@ -199,7 +201,9 @@ class Published:
 
 
 TIED = (("head.out.weight", "embed.table.weight"),)  # what most text models tie
-SENTENCES = Architecture("Contrastive", lambda config: {"pool": Mean}, absent=("scale",))  # encoders without a head
+SENTENCES = Architecture(  # encoders without a head
+    "Contrastive", lambda config: {"pool": Mean}, absent=("scale",), unread=("pooler",)
+)
 
 
 OURS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu", "gelu_python": "gelu"}

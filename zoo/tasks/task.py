@@ -26,6 +26,7 @@ class Task(Described, pl.LightningModule):
     monitor = ("val/loss", "min")  # the score by which checkpoints are compared
     tokenizer: Tokenizer  # what the data module encodes its input with
     target_tokenizer: Tokenizer | None = None  # and the other half of a pair
+    unread: dict[str, Tensor] = {}  # what its published checkpoint holds and the task does not use
 
     def __init__(self, optimizer: OptimizerCallable = torch.optim.AdamW, schedule: Schedule = WarmupCosine()):
         super().__init__()

@@ -2,7 +2,7 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, classify_text, masked
+from tests.models.parity import Row, classify_text, masked, sentences
 
 
 def config(**changes) -> hf.BertConfig:
@@ -32,5 +32,6 @@ ODD = {
 ROWS = [
     Row("bert", lambda: hf.BertForMaskedLM(config()), masked()),
     Row("bert odd", lambda: hf.BertForMaskedLM(config(**ODD)), masked(length=17), unused=("cls.predictions.bias",)),
+    Row("bert bare", lambda: hf.BertModel(config()), sentences()),
     Row("bert classifier", lambda: hf.BertForSequenceClassification(config(num_labels=5)), classify_text()),
 ]

@@ -2,7 +2,7 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, classify_text, masked
+from tests.models.parity import Row, classify_text, masked, sentences
 
 USUAL = {
     "vocab_size": 97,
@@ -61,5 +61,6 @@ ROWS = [
         lambda: hf.DebertaV2ForMaskedLM(second(conv_kernel_size=5, conv_act="gelu", **ODD)),
         masked(),
     ),
+    Row("deberta-v2 bare", lambda: hf.DebertaV2Model(second()), sentences()),
     Row("deberta-v2 classifier", lambda: hf.DebertaV2ForSequenceClassification(second(num_labels=5)), classify_text()),
 ]

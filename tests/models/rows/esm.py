@@ -4,7 +4,7 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row, Run, classify_text, masked, random_ids
+from tests.models.parity import Row, Run, classify_text, masked, random_ids, sentences
 
 USUAL = {
     "vocab_size": 33,
@@ -29,6 +29,7 @@ ODD = {
     "tie_word_embeddings": False,
 }
 FREQUENCIES = ("esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq",)
+BARE = tuple(name.removeprefix("esm.") for name in FREQUENCIES)
 
 
 def config(**changes) -> hf.EsmConfig:
@@ -58,6 +59,7 @@ ROWS = [
     Row("esm", lambda: hf.EsmForMaskedLM(config()), masked(33, pad=1), constant=FREQUENCIES),
     Row("esm hidden", lambda: hf.EsmForMaskedLM(config()), hidden(300), half, constant=FREQUENCIES),
     Row("esm odd", lambda: hf.EsmForMaskedLM(config(**ODD)), hidden(17), constant=FREQUENCIES),
+    Row("esm bare", lambda: hf.EsmModel(config()), sentences(33, pad=1), constant=BARE),
     Row(
         "esm classifier",
         lambda: hf.EsmForSequenceClassification(config(num_labels=5)),

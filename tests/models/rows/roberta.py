@@ -2,7 +2,7 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, classify_text, masked
+from tests.models.parity import Row, classify_text, masked, sentences
 
 USUAL = {
     "vocab_size": 97,
@@ -44,6 +44,7 @@ ROWS = [
         lambda: hf.RobertaForSequenceClassification(config(num_labels=5)),
         classify_text(pad=1),
     ),
+    Row("roberta bare", lambda: hf.RobertaModel(config()), sentences(pad=1)),
     Row("xlm-roberta", lambda: hf.XLMRobertaForMaskedLM(config(hf.XLMRobertaConfig)), masked(pad=1)),
     Row(
         "camembert classifier",
