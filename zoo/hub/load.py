@@ -37,7 +37,7 @@ def load(source: str | os.PathLike, *, changes: dict[str, Any] | None = None, re
     """
     found = Source.read(source, revision)
     found.settle_ties()
-    with at(about(source, changes)), torch.device("meta"):
+    with at(f"{source}/config.json" + " with the changes" * bool(changes)), torch.device("meta"):
         task = found.task(changes)
     state = found.translate()
     for name in found.published.halves:
@@ -64,7 +64,7 @@ def load_backbone(
     Raises as ``load`` does.
     """
     found = Source.read(source, revision, weights)
-    with at(about(source, changes)), torch.device("meta"):
+    with at(f"{source}/config.json" + " with the changes" * bool(changes)), torch.device("meta"):
         built = found.backbones(changes)
     if name not in built:
         raise ValueError(f"{source} has no {name!r}; it has {', '.join(built)}")
@@ -84,13 +84,9 @@ def load_backbone(
 def load_tokenizer(source: str, target: bool = False, revision: str | None = None) -> Tokenizer:
     """The tokenizer of a published checkpoint, or that of its ``target`` where it writes another modality or language
     than it reads.  Raises as ``load`` does."""
-    found = Source.read(source, revision)
+    found = Source.describe(source, revision)
     tokenizers = found.published.processor.read(found.config, found.place)
     return tokenizers["target_tokenizer" if target and "target_tokenizer" in tokenizers else "tokenizer"]
-
-
-def about(source: str | os.PathLike, changes: Mapping[str, Any] | None) -> str:
-    return f"{source}/config.json" + (" with the changes" if changes else "")
 
 
 class Pretrained(Init):
@@ -122,9 +118,7 @@ class Pretrained(Init):
 
     def differ(self, name: str, what: str) -> None:
         if name not in BESIDE:
-            raise ValueError(
-                f"{self.source}: {what}; zoo.load_tokenizer gives the tokenizer that goes with the weights"
-            )
+            raise ValueError(f"{self.source}: {what}; zoo.load_tokenizer gives the tokenizer of the weights")
         log.warning("%s: %s, so the task's own stays new", self.source, what)
 
 

@@ -11,16 +11,19 @@ from zoo.hub.load import AnyBackbone
 from zoo.hub.source import Source
 from zoo.models import PUBLISHED, Published, Size
 from zoo.settings import merge
+from zoo.tokenizers import Tokenizer
 
 
-def new(size: str, changes: dict[str, Any] | None = None) -> nn.Module:
-    """A published size with new weights, such as "gpt2-xl": the whole task.  A text model reads token ids only, until
-    its ``tokenizer`` is set.
+def new(size: str, changes: dict[str, Any] | None = None, tokenizer: Tokenizer | None = None) -> nn.Module:
+    """A published size with new weights, such as "gpt2-xl": the whole task.  A model of text reads token ids, unless a
+    ``tokenizer`` is given.
 
     ``changes`` are to the backbone's arguments.  A family's name stands for its first size.  Raises ValueError for a
     name that is not known.
     """
-    return _source(size).task(changes)
+    source = _source(size)
+    own = source.published.processor.read(source.config, None) if tokenizer else None
+    return source.task(changes, own and {**own, "tokenizer": tokenizer})
 
 
 def new_backbone(size: str, changes: dict[str, Any] | None = None, name: str = "backbone") -> AnyBackbone:

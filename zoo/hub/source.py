@@ -42,20 +42,28 @@ class Source:
     unread: State = field(default_factory=dict)  # of the weights, what no task of ours reads
 
     @classmethod
-    def read(cls, source: str | os.PathLike, revision: str | None = None, weights: str | None = None) -> Source:
-        """Raises ValueError or OSError, in one sentence, for what is not there, damaged or unknown."""
+    def describe(cls, source: str | os.PathLike, revision: str | None = None, weights: str | None = None) -> Source:
+        """Without its weights, unless they come along.  Raises ValueError or OSError, in one sentence, for what is not
+        there, damaged or unknown."""
+        found = Weights({}, {})
         if str(source).startswith(timm.SCHEME):
             place, config, found = timm.read(str(source).removeprefix(timm.SCHEME), weights)
         else:
             place = folder(source, revision)
-            config, found = read_json(place / "config.json"), None
+            config = read_json(place / "config.json")
         with at(f"{source}/config.json"):
             published = recognise(config)
-            config = published.complete(config)
-        found = found or read_weights(Path(weights or place or ""))
+            return cls(str(source), published, published.complete(config), place, found)
+
+    @classmethod
+    def read(cls, source: str | os.PathLike, revision: str | None = None, weights: str | None = None) -> Source:
+        """The whole, or with a file of other ``weights``.  Raises as ``describe`` does."""
+        found = cls.describe(source, revision, weights)
+        if not found.weights.state:
+            found.weights = read_weights(Path(weights or found.place or ""))
         with at(str(source)):
-            config = merge(config, published.told(config, found.state))
-        return cls(str(source), published, config, place, found)
+            found.config = merge(found.config, found.published.told(found.config, found.weights.state))
+        return found
 
     @property
     def architecture_name(self) -> str:

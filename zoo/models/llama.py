@@ -62,9 +62,6 @@ def load_scaling(rope: Config) -> FrequencyScaling | None:
     if kind not in SCALINGS:
         raise ValueError(f"rope_type={kind!r} is not known; default, linear and llama3 are")
     make, words = SCALINGS[kind]
-    missing = [word for word in words if word not in rope]
-    if missing:
-        raise ValueError(f"the rotation's parameters of rope_type={kind!r} lack {missing[0]!r}")
     return make(**{ours: rope[theirs] for theirs, ours in words.items()})
 
 

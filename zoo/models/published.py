@@ -219,13 +219,9 @@ def load_act(name: str) -> Activation:
     return cast(Activation, ours)
 
 
-def save_act(name: str) -> str:
-    return THEIRS.get(name, name)
-
-
 def act(*paths: str) -> Key:
     """The key of an activation."""
-    return Key(paths, load_act, save_act)
+    return Key(paths, load_act, lambda name: THEIRS.get(name, name))
 
 
 def classifier(

@@ -105,7 +105,6 @@ def strange(model: nn.Module) -> Iterator[str]:
 
 
 LAYERS = "norm1 mixer.norm attn.proj mixer.fn.o norm2 ffn.norm mlp.fc1 ffn.fn.up mlp.fc2 ffn.fn.down"
-QKV = tuple("backbone.blocks.{}.mixer.fn." + part for part in "qkv")
 
 
 def trunk(config: Config) -> tuple[Rule | tuple[str, str], ...]:
@@ -113,7 +112,7 @@ def trunk(config: Config) -> tuple[Rule | tuple[str, str], ...]:
         PatchConv("patch_embed.proj", "embed.projection", config["num_channels"]),
         Leading("cls_token", "pool.weight"),
         Leading("pos_embed", "backbone.position.weight"),
-        Fused("blocks.{}.attn.qkv", QKV),
+        Fused("blocks.{}.attn.qkv", tuple("backbone.blocks.{}.mixer.fn." + part for part in "qkv")),
         *pairs(LAYERS, "blocks.{}.", "backbone.blocks.{}."),
         ("norm", "backbone.last_norm"),
     )
@@ -125,7 +124,10 @@ PUBLISHED = Published(
     "timm",
     ViT,
     {**KEYS, "grid": grid()},
-    {"VisionTransformer": CLASSES, "VisionTransformerFeatures": Architecture(None)},
+    {
+        "VisionTransformer": CLASSES,
+        "VisionTransformerFeatures": Architecture(None),
+    },
     trunk=trunk,
     processor=TimmProcessor(),
     base=BASE,

@@ -1,7 +1,6 @@
 """The Transformer (Vaswani et al. 2017): encoder and decoder, post-LayerNorm, sinusoidal positions."""
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,11 +81,6 @@ def always(value: str) -> Derived:
     return Derived(lambda config: value, lambda value, config: None)
 
 
-def shifted(config: Config) -> dict[str, Any]:
-    """The head with a bias that stays as it is."""
-    return {"head": Shifted}
-
-
 def positions(config: Config) -> dict[str, Tensor]:
     """FSMT's two tables: padding has no position, and the first token's number is one more than padding's id."""
     count, padding = config["max_position_embeddings"], config["pad_token_id"]
@@ -96,7 +90,7 @@ def positions(config: Config) -> dict[str, Tensor]:
 
 
 HEAD = (("lm_head.weight", "head.out.weight"), Leading("final_logits_bias", "head.bias"))
-LANGUAGE = Architecture("Seq2Seq", shifted, HEAD, prefix="model.", tied=TIED)
+LANGUAGE = Architecture("Seq2Seq", lambda config: {"head": Shifted}, HEAD, prefix="model.", tied=TIED)
 OUTPUT = pairs("model.decoder.output_projection head.out")
 APART = Architecture("Seq2Seq", lambda config: {"share": False, "tie": False}, OUTPUT, prefix="model.")
 PAPER = {"vocab_size": 37_000, "pad_token_id": 1, BEGIN: 1}
