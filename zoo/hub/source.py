@@ -27,7 +27,7 @@ from zoo.tokenizers.reading import read_json
 
 log = logging.getLogger(__name__)
 
-LAST = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # as old files call them -> as new
+OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # as old files call them -> as new
 
 
 @dataclass
@@ -209,8 +209,8 @@ def recognise(config: Config) -> Published:
 def modern(state: State) -> Iterator[tuple[str, Tensor]]:
     """TensorFlow's names of a norm's weights, which old files have, as they are called today."""
     for name, value in state.items():
-        old = next((ending for ending in LAST if name.endswith(ending)), "")
-        yield name.removesuffix(old) + LAST.get(old, ""), value
+        old = next((ending for ending in OLDER if name.endswith(ending)), "")
+        yield name.removesuffix(old) + OLDER.get(old, ""), value
 
 
 def close(a: Tensor, b: Tensor) -> bool:
