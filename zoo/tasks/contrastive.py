@@ -30,6 +30,8 @@ class Contrastive(Task):
     ``temperature`` is the initial one; it is learned.
     """
 
+    monitor = ("val/recall@1", "max")
+
     def __init__(
         self,
         backbone: Backbone,
