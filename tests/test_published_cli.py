@@ -10,7 +10,7 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 import zoo
-from zoo.hub.new import names
+from zoo.hub.new import known
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_list_shows_every_size_without_torch():
     code = "import sys; from zoo.__main__ import main; main(['list', 'families']); assert 'torch' not in sys.modules"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     sizes = {name for published in zoo.models.PUBLISHED for name in published.sizes}
-    assert sizes <= set(names())
+    assert sizes <= set(known())
     missing = {name for name in sizes if f"{name}:" not in out}
     assert not missing
 

@@ -16,7 +16,7 @@ from torch import nn
 import zoo
 from zoo.cli.convert import read
 from zoo.cli.errors import UserError, guarded, quiet
-from zoo.hub.new import names
+from zoo.hub.new import known
 
 
 def main(argv: list[str]) -> int:
@@ -46,7 +46,7 @@ def show(first: str, second: str) -> None:
 
 def find(name: str) -> nn.Module:
     """A family or a size without weights, or a checkpoint with its own."""
-    if name in names() and not Path(name).exists():
+    if name in known() and not Path(name).exists():
         with torch.device("meta"):
             return zoo.new(name)
     if Path(name).exists() or "/" in name or ":" in name:
@@ -74,7 +74,7 @@ def weights(a: nn.Module, b: nn.Module) -> list[tuple[str, str, str]]:
     """How far the weights of equal models lie apart: |b - a| / |a|, the layers taken together."""
     apart: dict[str, list[float]] = {}
     for (name, ours), (_, theirs) in zip(a.named_parameters(), b.named_parameters(), strict=True):
-        distance = float((theirs - ours).norm() / ours.norm().clamp(min=1e-12))
+        distance = float((theirs - ours).detach().norm() / ours.detach().norm().clamp(min=1e-12))
         apart.setdefault(re.sub(r"\.\d+\.", ".*.", name), []).append(distance)
     return [(name, f"{sum(d) / len(d):.3g}", f"{max(d):.3g}") for name, d in apart.items() if max(d)]
 

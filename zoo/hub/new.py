@@ -32,28 +32,22 @@ def new_backbone(size: str, changes: dict[str, Any] | None = None, name: str = "
     return _source(size).backbones(changes)[name]
 
 
-def names() -> list[str]:
+def known() -> dict[str, tuple[Published, Size]]:
     """Every name that ``new`` knows."""
-    return [*_known()]
-
-
-def _known() -> dict[str, tuple[Published, Size]]:
-    sizes = {name: (published, size) for published in PUBLISHED for name, size in published.sizes.items()}
-    families: dict[str, tuple[Published, Size]] = {}
-    for published in PUBLISHED:
-        for name in (published.model_type, published.name.lower()) if published.sizes else ():
-            families.setdefault(name, (published, next(iter(published.sizes.values()))))
-    return families | sizes
+    sized = [published for published in reversed(PUBLISHED) if published.sizes]  # the first form of a name wins
+    first = [(p.model_type, p.name.lower(), p, next(iter(p.sizes.values()))) for p in sized]
+    families = {name: (p, size) for kind, own, p, size in first for name in (kind, own)}
+    return families | {name: (published, size) for published in sized for name, size in published.sizes.items()}
 
 
 def _source(size: str) -> Source:
     """A source without weights, of a published size."""
-    known = _known()
-    if size not in known:
-        near = difflib.get_close_matches(size, known, n=3, cutoff=0.4)
+    sizes = known()
+    if size not in sizes:
+        near = difflib.get_close_matches(size, sizes, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "'python -m zoo list families' shows them"
         raise ValueError(f"no family or size {size!r} is known; {hint}")
-    published, found = known[size]
+    published, found = sizes[size]
     arguments = {name: half.defaults() for name, half in published.halves.items()}
     arguments["backbone"] |= {key: value for key, value in found.arguments.items() if key not in arguments}
     for name in published.also:

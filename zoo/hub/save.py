@@ -80,6 +80,7 @@ def settled(backbone: nn.Module) -> dict[str, Any]:
         "head_dim": lambda: next(part.head_dim for part in modules if isinstance(part, Attention)),
         "kv_heads": lambda: arguments["heads"],
         "decoder_depth": lambda: arguments["depth"],
+        "decoder_hidden": lambda: next(part.up.out_features for part in modules if isinstance(part, (MLP, GLU))),
     }
     return {name: usual[name]() if value is None and name in usual else value for name, value in arguments.items()}
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from zoo.convert import Rule, Same, Table
 from zoo.nn import Activation, Head, Mean, Pool, Project
+from zoo.nn.ffn import ACTIVATIONS
 from zoo.processors import Processor
 from zoo.settings import Config, fits, look, merge, put, same_kinds, sensible
 
@@ -208,14 +209,13 @@ SENTENCES = Architecture(  # encoders without a head
 
 OURS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu", "gelu_python": "gelu"}
 THEIRS = {"gelu_tanh": "gelu_new"}
-KNOWN = ("gelu", "relu", "silu", "quick_gelu", "tanh", "gelu_tanh", "sigmoid")
 
 
 def load_act(name: str) -> Activation:
     """Their name of an activation -> ours.  Raises ValueError for one that we lack."""
     ours = OURS.get(name, name)
-    if ours not in KNOWN:
-        raise ValueError(f"no activation {name!r} here; there are {', '.join((*KNOWN, *OURS))}")
+    if ours not in ACTIVATIONS:
+        raise ValueError(f"no activation {name!r} here; there are {', '.join((*ACTIVATIONS, *OURS))}")
     return cast(Activation, ours)
 
 

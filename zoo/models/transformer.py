@@ -18,9 +18,8 @@ class Transformer(EncoderDecoder):
 
     Both inputs are multiplied by sqrt(dim) before positions are added (section 3.4), so embeddings should begin small.
     ``dropout`` acts on both inputs and on every branch's output (base: 0.1).  Any length of source and target will do.
-    ``decoder_depth`` is ``depth`` if not given.  ``layout``, ``spacing`` and ``offset`` are those of ``Sinusoidal``.
-    Post-norm wants a learning-rate warm-up; ``T5`` is easier to train.  Raises ValueError where ``heads`` does not
-    divide ``dim``.
+    ``decoder_depth`` and ``decoder_hidden`` are the encoder's if not given.  Post-norm wants a learning-rate warm-up;
+    ``T5`` is easier to train.  Raises ValueError where ``heads`` does not divide ``dim``.
     """
 
     def __init__(
@@ -35,10 +34,13 @@ class Transformer(EncoderDecoder):
         layout: Layout = "interleaved",
         spacing: Spacing = "half",
         offset: int = 0,
+        decoder_hidden: int | None = None,
     ):
         attention, ffn = partial(Attention, heads=heads), partial(MLP, hidden=hidden, act=act)
         encoder = partial(Block, mixer=attention, ffn=ffn, residual=partial(PostNorm, dropout=dropout))
-        decoder = partial(encoder, mixer=partial(attention, mask=Causal()), cross=partial(attention, cross=True))
+        ffn = partial(ffn, hidden=decoder_hidden or hidden)
+        own, cross = partial(attention, mask=Causal()), partial(attention, cross=True)
+        decoder = partial(encoder, mixer=own, cross=cross, ffn=ffn)
         position = partial(Sinusoidal, layout=layout, spacing=spacing, multiply=dim**0.5, offset=offset)
         half = partial(Backbone, position=position, dropout=dropout)
         super().__init__(half(dim, depth, encoder), half(dim, decoder_depth or depth, decoder))
@@ -95,13 +97,14 @@ OUTPUT = pairs("model.decoder.output_projection head.out")
 APART = Architecture("Seq2Seq", lambda config: {"share": False, "tie": False}, OUTPUT, prefix="model.")
 PAPER = {"vocab_size": 37_000, "pad_token_id": 1, BEGIN: 1}
 OFFSET = Key(("pad_token_id",), lambda pad: pad + 1, lambda offset: offset - 1)
+HIDDEN: dict[str, AnyKey] = dict(pairs("hidden encoder_ffn_dim decoder_hidden decoder_ffn_dim"))
 LAST: dict[str, AnyKey] = {"layout": always("sin_cos"), "spacing": always("last"), "offset": OFFSET}
 BASE = unsaid(1024, 12, 16, 4096) | {"dropout": 0.1, "max_position_embeddings": 1024}
 
 MARIAN = Published(
     "marian",
     Transformer,
-    KEYS | {"layout": always("sin_cos"), "spacing": always("half")},
+    KEYS | HIDDEN | {"layout": always("sin_cos"), "spacing": always("half")},
     {"MarianMTModel": LANGUAGE},
     trunk=pairs("shared embed.table") + LAYERS,
     processor=TextProcessor(begin=BEGIN),
@@ -121,12 +124,12 @@ MARIAN = Published(
 FSMT = Published(
     "fsmt",
     Transformer,
-    KEYS | LAST,
+    KEYS | LAST | HIDDEN,
     {"FSMTForConditionalGeneration": APART},
     trunk=pairs("encoder.embed_tokens embed.table decoder.embed_tokens target_embed.table") + LAYERS,
     processor=TwoVocabularies(BEGIN),
     base=BASE | {"src_vocab_size": 42024, "tgt_vocab_size": 42024, "pad_token_id": 1, "eos_token_id": 2, BEGIN: 2},
     fixed=FIXED | {"scale_embedding": True, "tie_word_embeddings": False},
     constant=positions,
-    sizes={"fsmt-wmt19-en-de": Size(406_167_552, dim=1024, heads=16, hidden=8192, offset=2)},
+    sizes={"fsmt-wmt19-en-de": Size(355_811_328, dim=1024, heads=16, hidden=8192, decoder_hidden=4096, offset=2)},
 )

@@ -24,7 +24,7 @@ ODD = {
     "encoder_attention_heads": 5,
     "decoder_attention_heads": 5,
     "encoder_ffn_dim": 41,
-    "decoder_ffn_dim": 41,
+    "decoder_ffn_dim": 53,
 }
 TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
