@@ -245,3 +245,18 @@ def test_a_saved_bert_tells_sentences_apart(tmp_path):
     theirs = hf.AutoTokenizer.from_pretrained(tmp_path)("the fox", "hello")
     ours = zoo.load(tmp_path).tokenizer.pairs(["the fox"], ["hello"])
     assert theirs["input_ids"] == ours.value[0].tolist() and theirs["token_type_ids"] == ours.types[0].tolist()
+
+
+def test_a_decoder_writes_its_start_only_once():
+    """Whisper's tokenizer puts down the token with which its decoder begins."""
+    made = bytelevel()
+    made.add_special_tokens(["<start>"])
+    made.post_processor = processors.TemplateProcessing(
+        single="<start> $A", special_tokens=[("<start>", made.token_to_id("<start>"))]
+    )
+    tokenizer = zoo.Subword(content=made.to_str(), bos="<start>")
+    tokens = tokenizer(["a text", "another, longer"])
+    written = tokenizer.written(tokens)
+    assert torch.equal(written.value, tokens.value[:, 1:]) and torch.equal(written.padding, tokens.padding[:, 1:])
+    other = zoo.Subword(content=made.to_str())  # whose decoder would begin with something else
+    assert other.written(tokens) is tokens and zoo.BPE().written(tokens) is tokens

@@ -64,7 +64,8 @@ class Seq2Seq(Task):
 
     def step(self, batch: Batch, training: bool) -> Scores:
         assert batch.target is not None, "Seq2Seq needs pairs"
-        states, target = self(batch.input, batch.target), batch.target
+        target = self.target_tokenizer.written(batch.target)
+        states = self(batch.input, target)
         smoothing = self.label_smoothing if training else 0.0
         return self.target_tokenizer.score(self.head(states[target.real]), target.value[target.real], smoothing)
 

@@ -58,6 +58,7 @@ class Subword(TextTokenizer):
                 raise ValueError(f"{file or 'the tokenizer'} has no token {name!r} to be its {role}")
         self.vocabulary = vocabulary or size(self.backend)
         self.literal, self.stem = literal, stem
+        self.begins = bos is not None and self.backend.encode("").ids[:1] == [self.backend.token_to_id(bos)]
         if self._arguments is not None:
             self._arguments |= {"file": None, "content": self.content}
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.nn import HeadFactory, Project
-from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
+from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer, Tokens
 
 
 class TextTokenizer(Tokenizer):
@@ -23,6 +23,7 @@ class TextTokenizer(Tokenizer):
 
     modality = "text"
     vocabulary: int
+    begins = False  # does ``encode`` put the "bos" token down by itself?
     names: dict[str, str | None] = {}  # the special tokens' texts, by their roles
     stem: Callable[..., Embed] | None = None
 
@@ -54,6 +55,11 @@ class TextTokenizer(Tokenizer):
     def head(self, dim: int, tied: Embed | None = None, make: HeadFactory | None = None) -> nn.Module:
         make = make or partial(Project, bias=False)
         return make(dim, self.vocabulary, None if tied is None else tied.vectors())
+
+    def written(self, tokens: Tokens) -> Tokens:
+        if not self.begins:
+            return tokens
+        return Tokens(tokens.value[:, 1:], None if tokens.padding is None else tokens.padding[:, 1:])
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
         """ "loss" in nats a token, "accuracy", and without smoothing "bits_per_byte" where bytes can be counted."""

@@ -140,6 +140,10 @@ class Tokenizer(Described):
         ``tied`` shares that embedding's weights, where the modality has weights to share."""
         raise NotImplementedError
 
+    def written(self, tokens: Tokens) -> Tokens:
+        """What a decoder writes after its start: without the start token, where ``encode`` puts it down as well."""
+        return tokens
+
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
         """(N, V) or (N, F) predictions against (N,) or (N, F) tokens; "loss" is among them, for training.
         ``smoothing`` is label smoothing, where there are labels."""
