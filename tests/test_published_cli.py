@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 import transformers as hf
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import zoo
@@ -97,6 +98,34 @@ data: {class_path: Text, init_args: {root: words.txt, length: 32, batch_size: 2}
         expected = theirs(ids[None]).logits
         found = ours.head(ours(ours.tokenizer(["some words"])))
     assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
+def test_a_classifier_keeps_the_names_of_its_classes(command, tmp_path):
+    for split, count in (("train", 4), ("val", 2)):
+        for name in ("cat", "dog"):
+            (tmp_path / "pets" / split / name).mkdir(parents=True)
+            for i in range(count):
+                image = torch.randint(0, 255, (8, 8, 3), dtype=torch.uint8).numpy()
+                Image.fromarray(image).save(tmp_path / "pets" / split / name / f"{i}.png")
+    (tmp_path / "pets.yaml").write_text(
+        """
+trainer: {accelerator: cpu, max_steps: 1, enable_progress_bar: false}
+model:
+  class_path: zoo.Classify
+  init_args:
+    tokenizer: {class_path: zoo.Patches, init_args: {size: 8, patch: 4}}
+    backbone: {class_path: zoo.ViT, init_args: {dim: 16, depth: 1, heads: 2, grid: 2}}
+    pool: ClassToken
+data: {class_path: zoo.Images, init_args: {root: pets, batch_size: 4}}
+"""
+    )
+    answer = command("fit", "--config", "pets.yaml")
+    assert answer.code == 0, answer.err
+    (run,) = (tmp_path / "runs").iterdir()
+    assert command("convert", f"runs/{run.name}", "mine").code == 0
+    theirs = hf.ViTForImageClassification.from_pretrained(tmp_path / "mine")
+    assert theirs.config.id2label == {0: "cat", 1: "dog"}
+    assert zoo.load(tmp_path / "mine").labels == ["cat", "dog"]
 
 
 def test_diff_of_families(command):

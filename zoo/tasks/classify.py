@@ -18,8 +18,8 @@ from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 class Classify(Task):
     """Tell classes apart: embed, backbone, pool, linear head, cross-entropy.
 
-    From the command line ``classes`` follows from the data.  ``labels`` are their names, where a published checkpoint
-    tells them.
+    From the command line ``classes`` follows from the data.  ``labels`` are their names, those of the data if not
+    given.
     """
 
     monitor = ("val/accuracy", "max")
@@ -49,6 +49,12 @@ class Classify(Task):
         self.backbone = backbone
         self.drop, self.head = nn.Dropout(dropout), head(backbone.dim, classes, None)
         self.begin(backbone, "embed", "pool", "head")
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        names = getattr(self.trainer.datamodule, "classes", None) or []
+        if self.labels is None and len(names) == self.classes:  # a saved model tells its classes' names
+            self.labels = self.hparams["labels"] = [str(name) for name in names]
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Tokens -> (B, C) logits."""
