@@ -46,6 +46,10 @@ def test_recall_is_over_all_pairs_that_were_evaluated():
     task.kept = [(vectors[:20], vectors[:20]), (vectors[20:], vectors[20:].flip(0))]
     found = task.measure([])
     assert found["recall@1"] == pytest.approx(20 / 30) and task.kept == []
+    a, b = torch.eye(8)[:2], torch.eye(8)[:2] + 2 * torch.eye(8)[:2].flip(0)
+    task.kept = [(a, b)]  # each one's own target is the second nearest
+    found = task.measure([])
+    assert found["recall@1"] == 0 and found["recall@5"] == 1
     same = torch.ones(4, 8) / math.sqrt(8)
     task.kept = [(same, same)]
     assert task.measure([])["recall@1"] == 1  # equal targets are equally right
