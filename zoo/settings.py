@@ -45,8 +45,7 @@ def sensible(what: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"{what} cannot be read ({reason})") from error
+        raise ValueError(f"{what} cannot be read ({reason(error)})") from error
 
 
 @contextlib.contextmanager
@@ -57,8 +56,11 @@ def at(file: str) -> Iterator[None]:
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"{file}: no model has these values ({reason})") from error
+        raise ValueError(f"{file}: no model has these values ({reason(error)})") from error
+
+
+def reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def fits(value: Any, hint: Any) -> bool:

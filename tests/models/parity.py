@@ -15,6 +15,15 @@ from zoo.tokenizers import Tokens
 
 Run = Callable[[nn.Module, nn.Module], tuple[Tensor, Tensor]]  # (ours, theirs) -> the outputs of both
 
+# Tiny models in the words of most configs: the usual shape, an odd one, and that of encoder-decoders.
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+ODD_SHAPE = {"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 5, "intermediate_size": 41}
+PAIR_SHAPE = {"d_model": 32} | {
+    f"{half}_{word}": size
+    for half in ("encoder", "decoder")
+    for word, size in {"layers": 3, "attention_heads": 4, "ffn_dim": 48}.items()
+}
+
 
 @dataclass
 class Row:

@@ -38,10 +38,14 @@ def expand_run(argv: list[str]) -> list[str]:
     """``test runs/NAME`` -> its config and best checkpoint; ``fit runs/NAME`` goes on from its last one."""
     if len(argv) < 2 or not (Path(argv[1]) / "config.yaml").is_file():
         return argv
-    run, kept = Path(argv[1]), ("last", "best") if argv[0] == "fit" else ("best", "last")
-    checkpoints = [run / "checkpoints" / f"{name}.ckpt" for name in kept]
-    found = [f"--ckpt_path={path}" for path in checkpoints if path.exists()]
-    return [argv[0], f"--config={run / 'config.yaml'}", *found[:1], *argv[2:]]
+    run = Path(argv[1])
+    found = checkpoint(run, *(("last", "best") if argv[0] == "fit" else ("best", "last")))
+    return [argv[0], f"--config={run / 'config.yaml'}", *([f"--ckpt_path={found}"] if found else []), *argv[2:]]
+
+
+def checkpoint(run: Path, *names: str) -> Path | None:
+    """The first of a run's checkpoints by these names that exists."""
+    return next((path for path in (run / "checkpoints" / f"{name}.ckpt" for name in names) if path.exists()), None)
 
 
 def named(argv: list[str]) -> list[str]:

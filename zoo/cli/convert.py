@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import zoo
+from zoo.cli.configs import checkpoint
 from zoo.cli.errors import UserError, guarded, quiet
 from zoo.tasks import Task
 
@@ -45,11 +46,10 @@ def read(source: str) -> nn.Module:
     """A task from anything that holds one."""
     path = Path(source)
     if (path / "config.yaml").is_file() and not (path / "config.json").is_file():
-        found = [path / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")]
-        existing = [file for file in found if file.exists()]
-        if not existing:
+        found = checkpoint(path, "best", "last")
+        if found is None:
             raise UserError(f"the run {source} has no checkpoint yet")
-        path = existing[0]
+        path = found
     if path.suffix == ".ckpt" and path.is_file():
         kept = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
         module, _, name = str(kept.get("_class_path")).rpartition(".")

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from torch import nn
 
 import zoo
 from zoo.cli.convert import read
 from zoo.cli.errors import UserError, guarded, quiet
+from zoo.cli.tables import console, titled
 from zoo.hub.new import known
 
 
@@ -34,14 +34,13 @@ def main(argv: list[str]) -> int:
 
 def show(first: str, second: str) -> None:
     a, b = find(first), find(second)
-    console = Console(highlight=False)
-    console.width = console.width if console.is_terminal else 200
+    sheet = console()
     rows = zoo.differences(a, b, shapes=False)
-    show_table(console, "parts", (first, second), rows, "the same parts in the same order")
+    show_table(sheet, "parts", (first, second), rows, "the same parts in the same order")
     extents = sizes(a, b)
-    show_table(console, "sizes", (first, second), extents, "the same sizes")
+    show_table(sheet, "sizes", (first, second), extents, "the same sizes")
     if not rows and not extents and not any(weight.is_meta for weight in (*a.parameters(), *b.parameters())):
-        show_table(console, "weights", ("mean over layers", "largest"), weights(a, b), "the same weights")
+        show_table(sheet, "weights", ("mean over layers", "largest"), weights(a, b), "the same weights")
 
 
 def find(name: str) -> nn.Module:
@@ -79,12 +78,12 @@ def weights(a: nn.Module, b: nn.Module) -> list[tuple[str, str, str]]:
     return [(name, f"{sum(d) / len(d):.3g}", f"{max(d):.3g}") for name, d in apart.items() if max(d)]
 
 
-def show_table(console: Console, title: str, columns: tuple[str, str], rows: list, same: str) -> None:
+def show_table(sheet: Console, title: str, columns: tuple[str, str], rows: list, same: str) -> None:
     if not rows:
-        console.print(f"{title}: {same}\n")
+        sheet.print(f"{title}: {same}\n")
         return
-    table = Table("", *columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = titled(title, "", *columns)
     for row in rows:
         table.add_row(*map(Text, row))
-    console.print(table)
-    console.print()
+    sheet.print(table)
+    sheet.print()

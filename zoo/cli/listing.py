@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zoo import EXPORTS
 from zoo.cli.configs import PACKAGE, shipped
+from zoo.cli.tables import console, titled
 
 KINDS = {  # title -> where they are, and what they are subclasses of
     "tasks": ("tasks", ("Task",)),
@@ -28,18 +27,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("kind", nargs="?", choices=["configs", *KINDS], help="one kind only")
     parser.add_argument("filter", nargs="?", default="", help="show what contains these letters")
     options = parser.parse_args(argv[1:])
-    console = Console(highlight=False)
-    console.width = console.width if console.is_terminal else 200  # a pipe or a file should not be cut at 80
+    sheet = console()
     for kind in [options.kind] if options.kind else ["configs", *KINDS]:
         found = [row for row in rows(kind) if options.filter.lower() in " ".join(row).lower()]
         columns = {"configs": ("", "what", "measured"), "families": ("", "what", "sizes (parameters)")}.get(
             kind, ("", "what")
         )
-        table = Table(*columns, title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table = titled(kind, *columns)
         for row in found:
             table.add_row(*map(Text, row))
-        console.print(table if found else f"{kind}: none")
-        console.print()
+        sheet.print(table if found else f"{kind}: none")
+        sheet.print()
     return 0
 
 

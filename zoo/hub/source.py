@@ -131,8 +131,8 @@ class Source:
                 raise ValueError(f"{self.file(name)}: {name!r} is not the constant that {self.published.name} computes")
         unread = [pattern(path) for path in self.architecture.unread] if self.architecture else []
         self.unread = {name: state.pop(name) for name in [*state] if any(path.fullmatch(name) for path in unread)}
-        others = [self.table(item) for item in self.published.architectures.values()]
         strangers = [name for name in state if not table.knows(name)]
+        others = [self.table(item) for item in self.published.architectures.values()] if strangers else []
         for name in strangers:
             if self.architecture is not None and not any(other.knows(name) for other in others):
                 raise ValueError(

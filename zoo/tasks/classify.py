@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from zoo.nn import Backbone, HeadFactory, Mean, Pool, Project
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task
+from zoo.tasks.task import Task, pooled
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
@@ -62,8 +62,7 @@ class Classify(Task):
 
     def features(self, tokens: Tokens) -> Tensor:
         """Tokens -> (B, D), what the head reads."""
-        x, padding = self.pool.extend(self.embed(tokens.value, types=tokens.types), self.embed.padding(tokens.padding))
-        return self.pool(self.backbone(x, padding=padding), padding)
+        return pooled(tokens, self.embed, self.pool, self.backbone)
 
     def step(self, batch: Batch, training: bool) -> Scores:
         logits, label = self(batch.input).float(), batch.label

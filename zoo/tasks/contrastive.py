@@ -12,10 +12,10 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
 from zoo.nn import Backbone, Mean, Pool
-from zoo.tasks.metrics import every
+from zoo.tasks.metrics import distributed, every
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task
-from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
+from zoo.tasks.task import Task, pooled
+from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
 
 CHUNK = 1024  # inputs that are compared with all targets at once
 HOTTEST = math.log(100)  # the scale is kept below 100, as CLIP's is
@@ -76,10 +76,8 @@ class Contrastive(Task):
         parts = (self.target_embed, self.target_pool, self.target_backbone, self.target_projection)
         return self.encode(tokens, *parts)
 
-    def encode(self, tokens: Tokens, embed: nn.Module, pool: Pool, backbone: nn.Module, projection) -> Tensor:
-        x = embed(tokens.value, types=tokens.types)
-        x, padding = pool.extend(x, embed.padding(tokens.padding))
-        x = pool(backbone(x, padding=padding), padding)
+    def encode(self, tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone, projection) -> Tensor:
+        x = pooled(tokens, embed, pool, backbone)
         return F.normalize(x if projection is None else projection(x), dim=-1)
 
     def similarity(self, input: Tokens, target: Tokens) -> Tensor:
@@ -93,7 +91,7 @@ class Contrastive(Task):
         a, b = self(batch.input).float(), self.target(batch.target).float()
         if not training:
             self.kept.append((a.detach().cpu(), b.detach().cpu()))
-        spread = training and torch.distributed.is_available() and torch.distributed.is_initialized()
+        spread = training and distributed()
         all_a, all_b = (together(side) if spread else side for side in (a, b))
         first = len(a) * torch.distributed.get_rank() if spread else 0
         truth = torch.arange(first, first + len(a), device=a.device)

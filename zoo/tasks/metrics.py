@@ -26,13 +26,10 @@ class Meter:
 
     def gather(self) -> "Meter":
         """The meter of all processes together; every one must call this."""
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        if not distributed():
             return self
-        parts: list = [None] * torch.distributed.get_world_size()
-        mine = ({name: pair.tolist() for name, pair in self.sums.items()}, self.texts)
-        torch.distributed.all_gather_object(parts, mine)
         whole = Meter()
-        for sums, texts in parts:
+        for sums, texts in every([({name: pair.tolist() for name, pair in self.sums.items()}, self.texts)]):
             whole.texts += texts
             whole.add({name: (torch.tensor(a), torch.tensor(b)) for name, (a, b) in sums.items()})
         return whole
@@ -42,9 +39,14 @@ class Meter:
         return {name: total / weight for name, (total, weight) in pairs.items() if weight}
 
 
+def distributed() -> bool:
+    """Are there other processes of this run?"""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def every(items: list) -> list:
     """The items of all processes together; every one must call this."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    if not distributed():
         return items
     parts: list = [None] * torch.distributed.get_world_size()
     torch.distributed.all_gather_object(parts, items)

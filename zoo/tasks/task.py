@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from zoo.described import Described, path
-from zoo.nn import Attention, Block
+from zoo.nn import Attention, Backbone, Block, Pool
 from zoo.tasks.metrics import Meter
 from zoo.tasks.optimizer import decay_groups, fuse
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tokenizers import Batch, Embed, Scores, Tokenizer
+from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
 
 
 class Task(Described, pl.LightningModule):
@@ -131,6 +131,12 @@ class Task(Described, pl.LightningModule):
             if isinstance(module, Block):
                 fully_shard(module, mesh=mesh)
         fully_shard(self, mesh=mesh)
+
+
+def pooled(tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone) -> Tensor:
+    """Tokens -> (B, D): embedded, extended by the pool's own tokens, and read by it after the backbone."""
+    x, padding = pool.extend(embed(tokens.value, types=tokens.types), embed.padding(tokens.padding))
+    return pool(backbone(x, padding=padding), padding)
 
 
 def require_causal(backbone: nn.Module, task: str) -> None:

@@ -55,9 +55,8 @@ class PatchFrames(FrameStem):
         self.projection = nn.Conv2d(1, dim, patch, steps)
 
     def project(self, value: Tensor) -> Tensor:
-        return (
-            self.projection(value.mT[:, None]).flatten(2).mT
-        )  # (B, T, m) -> (B, D, down, across) -> (B, down across, D)
+        x = self.projection(value.mT[:, None])  # (B, T, m) -> (B, D, down, across)
+        return x.flatten(2).mT  # (B, down across, D)
 
     def padding(self, padding: Tensor | None) -> None:
         return None

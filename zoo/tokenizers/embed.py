@@ -45,9 +45,9 @@ class FeatureEmbed(Embed):
 class LinearEmbed(FeatureEmbed):
     """One linear map of each token's features: for patches, the same as a convolution whose stride is its size."""
 
-    def __init__(self, dim: int, features: int, bias: bool = True):
+    def __init__(self, dim: int, tokenizer: "FeatureTokenizer", bias: bool = True):
         super().__init__(dim)
-        self.projection = nn.Linear(features, dim, bias=bias)
+        self.projection = nn.Linear(tokenizer.features, dim, bias=bias)
 
     def project(self, value: Tensor) -> Tensor:
         return self.projection(value)
@@ -64,7 +64,7 @@ class FeatureTokenizer(Tokenizer):
     stem: Callable[..., Embed] | None = None
 
     def embed(self, dim: int) -> Embed:
-        return self.stem(dim, self) if self.stem else LinearEmbed(dim, self.features)
+        return (self.stem or LinearEmbed)(dim, self)
 
     def head(self, dim: int, tied: Embed | None = None, make: HeadFactory | None = None) -> nn.Module:
         return (make or Project)(dim, self.features, None)

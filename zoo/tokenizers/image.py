@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from zoo.described import Described
-from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer
+from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer, LinearEmbed
 
 Filter = Literal["bilinear", "bicubic", "nearest"]
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> PIL's name
@@ -22,15 +22,8 @@ class Stem(FeatureEmbed):
     """What ``Patches``' ``stem`` slot takes: built as ``stem(dim, tokenizer)``."""
 
 
-class LinearStem(Stem):
+class LinearStem(LinearEmbed, Stem):
     """One linear map of each patch; without ``bias``, CLIP's (Radford et al. 2021)."""
-
-    def __init__(self, dim: int, tokenizer: "Patches", bias: bool = True):
-        super().__init__(dim)
-        self.projection = nn.Linear(tokenizer.features, dim, bias=bias)
-
-    def project(self, value: Tensor) -> Tensor:
-        return self.projection(value)
 
 
 class ConvStem(Stem):

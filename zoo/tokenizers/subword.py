@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -83,7 +84,7 @@ class Subword(TextTokenizer):
         end = self.word_end
         return text.replace(end, " ").strip() if end else text
 
-    @property
+    @functools.cached_property
     def word_end(self) -> str | None:
         """The mark at the end of a word, which the library's decoder of bytes leaves standing (CLIP)."""
         decoder = self.backend.decoder

@@ -4,19 +4,13 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row, random_ids, seq2seq
+from tests.models.parity import PAIR_SHAPE, Row, random_ids, seq2seq
 
 
 def config(**changes) -> hf.BartConfig:
     usual = {
         "vocab_size": 97,
-        "d_model": 32,
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
+        **PAIR_SHAPE,
         "max_position_embeddings": 40,
     }
     return hf.BartConfig(**{**usual, **changes})

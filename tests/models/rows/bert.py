@@ -2,26 +2,20 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, classify_text, masked, sentences
+from tests.models.parity import ODD_SHAPE, SHAPE, Row, classify_text, masked, sentences
 
 
 def config(**changes) -> hf.BertConfig:
     usual = {
         "vocab_size": 97,
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
+        **SHAPE,
         "max_position_embeddings": 40,
     }
     return hf.BertConfig(**{**usual, **changes})
 
 
 ODD = {
-    "hidden_size": 30,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 5,
-    "intermediate_size": 41,
+    **ODD_SHAPE,
     "max_position_embeddings": 17,
     "hidden_act": "relu",
     "type_vocab_size": 3,

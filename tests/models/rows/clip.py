@@ -4,7 +4,7 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row, Run, random_ids
+from tests.models.parity import ODD_SHAPE, Row, Run, random_ids
 from zoo.tokenizers import Tokens
 
 
@@ -33,10 +33,7 @@ def similar(end: int = 96, pad: int = 96, length: int = 11) -> Run:
 ODD = {
     "projection_dim": 17,
     "text": {
-        "hidden_size": 30,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 5,
-        "intermediate_size": 41,
+        **ODD_SHAPE,
         "max_position_embeddings": 11,
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-2,

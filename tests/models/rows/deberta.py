@@ -2,24 +2,18 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, classify_text, masked, sentences
+from tests.models.parity import ODD_SHAPE, SHAPE, Row, classify_text, masked, sentences
 
 USUAL = {
     "vocab_size": 97,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
+    **SHAPE,
     "max_position_embeddings": 40,
     "relative_attention": True,
     "position_biased_input": False,
     "pos_att_type": ["c2p", "p2c"],
 }
 ODD = {
-    "hidden_size": 30,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 5,
-    "intermediate_size": 41,
+    **ODD_SHAPE,
     "hidden_act": "relu",
     "layer_norm_eps": 1e-3,
 }

@@ -4,14 +4,11 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row, Run, classify_text, masked, random_ids, sentences
+from tests.models.parity import ODD_SHAPE, SHAPE, Row, Run, classify_text, masked, random_ids, sentences
 
 USUAL = {
     "vocab_size": 33,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
+    **SHAPE,
     "layer_norm_eps": 1e-5,
     "pad_token_id": 1,
     "mask_token_id": 32,
@@ -20,10 +17,7 @@ USUAL = {
     "emb_layer_norm_before": False,
 }
 ODD = {
-    "hidden_size": 30,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 5,
-    "intermediate_size": 41,
+    **ODD_SHAPE,
     "layer_norm_eps": 1e-3,
     "rope_theta": 500.0,
     "tie_word_embeddings": False,

@@ -2,16 +2,13 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, causal, classify_text
+from tests.models.parity import SHAPE, Row, causal, classify_text
 
 
 def config(**changes) -> hf.MistralConfig:
     usual = {
         "vocab_size": 97,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
+        **SHAPE,
         "num_key_value_heads": 2,
         "max_position_embeddings": 40,
         "sliding_window": 4,

@@ -2,23 +2,17 @@
 
 import transformers as hf
 
-from tests.models.parity import Row, classify_text, masked, sentences
+from tests.models.parity import ODD_SHAPE, SHAPE, Row, classify_text, masked, sentences
 
 USUAL = {
     "vocab_size": 97,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
+    **SHAPE,
     "max_position_embeddings": 42,
     "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
 }
 ODD = {
-    "hidden_size": 30,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 5,
-    "intermediate_size": 41,
+    **ODD_SHAPE,
     "max_position_embeddings": 19,
     "hidden_act": "relu",
     "type_vocab_size": 3,

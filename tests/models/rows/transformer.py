@@ -4,17 +4,11 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row, Run, random_ids, seq2seq
+from tests.models.parity import PAIR_SHAPE, Row, Run, random_ids, seq2seq
 from tests.models.rows.bart import biased
 
 USUAL = {
-    "d_model": 32,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48,
+    **PAIR_SHAPE,
     "scale_embedding": True,
 }
 ODD = {

@@ -4,16 +4,13 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row
+from tests.models.parity import ODD_SHAPE, SHAPE, Row
 from zoo.tokenizers import Tokens
 
 
 def config(**changes) -> hf.ViTConfig:
     usual = {
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
+        **SHAPE,
         "image_size": 24,
         "patch_size": 8,
         "num_labels": 5,
@@ -29,10 +26,7 @@ def run(ours: nn.Module, theirs: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 ODD = {
-    "hidden_size": 30,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 5,
-    "intermediate_size": 41,
+    **ODD_SHAPE,
     "image_size": [20, 12],
     "patch_size": 4,
     "num_channels": 1,

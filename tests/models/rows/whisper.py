@@ -4,7 +4,7 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from tests.models.parity import Row, Run, random_ids
+from tests.models.parity import PAIR_SHAPE, Row, Run, random_ids
 from zoo.tokenizers import Tokens
 
 
@@ -12,13 +12,7 @@ def whisper(**changes) -> hf.WhisperForConditionalGeneration:
     usual = {
         "vocab_size": 97,
         "num_mel_bins": 12,
-        "d_model": 32,
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
+        **PAIR_SHAPE,
         "max_source_positions": 12,
         "max_target_positions": 20,
         "pad_token_id": 1,
