@@ -43,6 +43,9 @@ _PUBLIC = {
         Affine Audio Augment Combined CropFlip DataModule Erase Images Loader Mixup Order Pairs SpecAugment
         Text Transform goertzel
     """,
+    "zoo.callbacks": """
+        Compile Throughput
+    """,
 }
 EXPORTS = {module: tuple(names.split()) for module, names in _PUBLIC.items()}
 _HOME = {name: module for module, names in reversed(EXPORTS.items()) for name in names}

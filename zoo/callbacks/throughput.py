@@ -1,15 +1,13 @@
-"""Callbacks for Lightning's Trainer; each can be named in a config."""
+"""How fast training is."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from zoo.nn import Block
 from zoo.tokenizers import Batch
 
 
@@ -51,19 +49,3 @@ class Throughput(Callback):
     def _restart(self, step: int) -> None:
         self.step, self.samples, self.paused, self.since = step, 0, 0.0, time.perf_counter()
         self.tokens = 0
-
-
-class Compile(Callback):
-    """Compiles every block in place before training, so that the names in checkpoints stay as they are.
-
-    Blocks rather than the whole model: layers of equal shape then share one compilation.
-    """
-
-    def __init__(self, dynamic: bool | None = None):
-        self.dynamic = dynamic
-
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
-        for module in pl_module.modules():
-            if isinstance(module, Block):
-                module.compile(dynamic=self.dynamic)
