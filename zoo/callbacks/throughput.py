@@ -1,29 +1,46 @@
-"""How fast training is."""
+"""How far training has come, and how fast it is."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from zoo.callbacks.cost import flops_per_sample, peak_flops
+from zoo.tasks import Task
 from zoo.tokenizers import Batch
 
 
 class Throughput(Callback):
-    """Logs ``samples_per_s`` and ``tokens_per_s`` of training, over all processes; validation is not counted.
+    """Logs ``samples``, ``tokens``, ``seconds`` and ``flops`` of training so far, to draw any score against, with each
+    validation too; and ``samples_per_s``, ``tokens_per_s`` and ``mfu``.
 
-    Tokens are those of the input that are not padding.  They are counted where they are, and read once an interval,
-    so that a GPU is not waited for at every step.
+    All count over all processes, and a run that is gone on with counts on; validation is not counted, neither are
+    tokens of the input that are padding.  They are counted where they are, and read once an interval, so that a GPU is
+    not waited for at every step.  ``flops`` are estimated by ``flops_per_sample``; ``mfu`` is the share of what the
+    devices could do at most (model FLOPs utilisation, Chowdhery et al. 2022), logged where that is known.
     """
 
-    tokens: Tensor | int
-
     def __init__(self) -> None:
+        self.samples, self.tokens, self.seconds = 0, 0, 0.0
+        self.flops_per_sample: float | None = None
+        self.peak: float | None = None
         self._restart(0)
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"samples": self.samples, "tokens": self.tokens, "seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.samples, self.tokens, self.seconds = (state_dict[name] for name in ("samples", "tokens", "seconds"))
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if isinstance(pl_module, Task):
+            self.flops_per_sample = flops_per_sample(pl_module, trainer.datamodule)
+        self.peak = peak_flops(trainer)
+        self._before = self.samples, self.tokens, self.seconds
         self._restart(trainer.global_step)
 
     def on_train_batch_end(
@@ -31,21 +48,50 @@ class Throughput(Callback):
     ) -> None:
         for part in batch.values() if isinstance(batch, dict) else [batch]:
             if isinstance(part, Batch):
-                self.samples += len(part)
-                self.tokens = self.tokens + part.input.real.sum()
+                self._samples += len(part)
+                self._tokens = self._tokens + part.input.real.sum()
         step = trainer.global_step
-        if self.samples and step > self.step and step % trainer.log_every_n_steps == 0:
-            tokens = int(self.tokens)  # waits for the device
-            rate = trainer.world_size / (time.perf_counter() - self.since - self.paused)
-            pl_module.log_dict({"samples_per_s": self.samples * rate, "tokens_per_s": tokens * rate}, batch_size=1)
-            self._restart(step)
+        if step > self._step and step % trainer.log_every_n_steps == 0 and self._samples:
+            self._count(trainer)
+            pl_module.log_dict({**self._so_far(), **self._rates()}, batch_size=1)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.pause = time.perf_counter()
+        if self._within_training(trainer):
+            self._count(trainer)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._within_training(trainer):
+            pl_module.log_dict(self._so_far(), batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.paused += time.perf_counter() - self.pause
+        self._restart(trainer.global_step)
+
+    def _within_training(self, trainer: Trainer) -> bool:
+        return trainer.state.fn == "fit" and not trainer.sanity_checking
+
+    def _count(self, trainer: Trainer) -> None:
+        """Add what happened since the last count, in all processes, which all call this, to what was before."""
+        here = torch.tensor([self._samples, int(self._tokens)], device=trainer.strategy.root_device)  # waits for it
+        all_of_them = here if trainer.world_size == 1 else trainer.strategy.reduce(here, reduce_op="sum")
+        samples, tokens = all_of_them.tolist()
+        self.samples, self.tokens = self.samples + samples, self.tokens + tokens
+        self.seconds += time.perf_counter() - self._since
+        self._restart(trainer.global_step)
+
+    def _rates(self) -> dict[str, float]:
+        """Since they were last asked for."""
+        now, before = (self.samples, self.tokens, self.seconds), self._before
+        samples, tokens, seconds = (new - old for new, old in zip(now, before))
+        self._before = now
+        rates = {"samples_per_s": samples / seconds, "tokens_per_s": tokens / seconds}
+        if self.flops_per_sample and self.peak:
+            rates["mfu"] = rates["samples_per_s"] * self.flops_per_sample / self.peak
+        return rates
+
+    def _so_far(self) -> dict[str, float]:
+        found = {"samples": float(self.samples), "tokens": float(self.tokens), "seconds": self.seconds}
+        return found if self.flops_per_sample is None else {**found, "flops": self.samples * self.flops_per_sample}
 
     def _restart(self, step: int) -> None:
-        self.step, self.samples, self.paused, self.since = step, 0, 0.0, time.perf_counter()
-        self.tokens = 0
+        self._step, self._samples, self._since = step, 0, time.perf_counter()
+        self._tokens: Tensor | int = 0

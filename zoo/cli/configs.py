@@ -6,17 +6,10 @@ import difflib
 import re
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent
-PLACES = (PACKAGE / "configs", PACKAGE.parent / "configs")  # an installed wheel, a checkout
+from zoo.listing import shipped
+
 STAMP = re.compile(r"(-(validate|test|predict))?-\d{8}-\d{6}(-\d+)?$")  # what a run adds to its config's name
-
-
-def shipped() -> dict[str, Path]:
-    """Name, such as ``vit_cifar`` or ``trainer/gpu`` -> file."""
-    for place in PLACES:
-        if place.is_dir():
-            return {path.relative_to(place).with_suffix("").as_posix(): path for path in sorted(place.rglob("*.yaml"))}
-    return {}
+NULL = re.compile(r"--(model|data)\.([\w.]+)=null$")
 
 
 def resolve(value: str) -> str:
@@ -29,18 +22,38 @@ def resolve(value: str) -> str:
     name = value.removesuffix(".yaml").removesuffix(".yml").removeprefix("configs/")
     if name in known:
         return str(known[name])
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    here = [path.stem for path in Path().glob("*.yaml")]
+    close = difflib.get_close_matches(name, [*known, *here], n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'?" if close else "'python -m zoo list configs' shows them."
     raise ValueError(f"no config file '{value}' here, and none of that name comes with the library; {hint}")
 
 
+def is_run(words: list[str]) -> bool:
+    """Does a command line begin with the directory of a run?"""
+    return bool(words) and (Path(words[0]) / "config.yaml").is_file()
+
+
 def expand_run(argv: list[str]) -> list[str]:
     """``test runs/NAME`` -> its config and best checkpoint; ``fit runs/NAME`` goes on from its last one."""
-    if len(argv) < 2 or not (Path(argv[1]) / "config.yaml").is_file():
+    if not is_run(argv[1:]):
         return argv
     run = Path(argv[1])
     found = checkpoint(run, *(("last", "best") if argv[0] == "fit" else ("best", "last")))
     return [argv[0], f"--config={run / 'config.yaml'}", *([f"--ckpt_path={found}"] if found else []), *argv[2:]]
+
+
+def spell_nulls(argv: list[str]) -> list[str]:
+    """``--model.tokenizer.stem=null`` -> the same as a config in a line: jsonargparse 4.53 hands the inner parsers of
+    classes the word "None" instead."""
+    found = []
+    for word in argv:
+        flag = NULL.match(word)
+        if flag:
+            keys = [key for key in flag[2].split(".") if key != "init_args"]
+            inner = "".join(f"{{init_args: {{{key}: " for key in keys) + "null" + "}}" * len(keys)
+            word = f"--config={{{flag[1]}: {inner}}}"
+        found.append(word)
+    return found
 
 
 def checkpoint(run: Path, *names: str) -> Path | None:

@@ -21,7 +21,7 @@ EXPECTED_TEXT = re.compile(
 WORKER = re.compile(r"^Caught \w+ in (DataLoader worker|pin memory|replica)")
 MISSING = re.compile(r"(\w+)\.__init__\(\) missing \d+ required (?:positional|keyword-only) arguments?: (.*)")
 WRAPPERS = ("Does not validate against any", "Call to compute_fn")  # jsonargparse, around what a constructor raised
-KEY_ADVICE = "W&B has no API key: run 'wandb login', or set WANDB_MODE=offline to record without an account."
+KEY_ADVICE = "W&B refused the API key: run 'wandb login', or set WANDB_MODE=offline to record without an account."
 
 ADVERTS = re.compile(
     r"💡|litlogger|GPU available|TPU available|already configured with model summary|`Trainer.fit` stopped: `max_"

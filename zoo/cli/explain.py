@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import inspect
@@ -42,22 +43,22 @@ def explain(argv: list[str], message: str) -> str:
     if found := NO_FLAG.search(message) or NO_OPTION.search(message):
         section, _, rest = found[1].partition(".")
         if section not in SECTIONS:
-            return f"{where.key(section)}no section '{section}'{hint(section, SECTIONS)}"
+            return f"{where.key(section)}there is no section '{section}'{hint(section, SECTIONS)}"
         name = rest.split(".")[0] if section == "trainer" else rest
-        return f"{where.key(name)}{section} has no '{name}'{hint(name, accepted('lightning.pytorch.Trainer'))}"
+        return f"{where.key(name)}{section} has no argument '{name}'{hint(name, accepted('lightning.pytorch.Trainer'))}"
     if found := NO_ARGUMENT.search(message):
         owner = found[2] or (IN_CLASS.findall(message[: found.start()]) or [""])[-1]
         name = found[1].split(".")[0]
         return f"{where.key(name)}{owner.split('.')[-1]} has no argument '{name}'{hint(name, accepted(owner))}"
     if found := NO_CLASS.search(message):
         name = found[1] or found[2]
-        return f"{where.value(name)}no class '{name}'{hint(name.split('.')[-1], classes())}"
+        return f"{where.value(name)}there is no class '{name}'{hint(name.split('.')[-1], classes())}"
     if found := NO_MODULE.search(message):
         path = (IN_CLASS.findall(message[: found.start()]) or [found[1]])[-1]
         why = "" if path.startswith(found[1]) else f"; it imports '{found[1]}', which is not installed"
-        return f"{where.value(path)}no class '{path}'{why or hint(path.split('.')[-1], classes())}"
+        return f"{where.value(path)}there is no class '{path}'{why or hint(path.split('.')[-1], classes())}"
     if found := REQUIRED.search(message):
-        flags = " and ".join("--" + name.split(".", 1)[-1] for name in found[1].split(", "))
+        flags = " and ".join(sorted(("--" + name.split(".", 1)[-1] for name in found[1].split(", ")), reverse=True))
         return f"{flags} must be given; a config does that: --config NAME ('python -m zoo list configs' shows them)."
     if found := NEEDED.search(message):
         owner = (IN_CLASS.findall(message[: found.start()]) or ["the config"])[-1].split(".")[-1]
@@ -65,11 +66,17 @@ def explain(argv: list[str], message: str) -> str:
     key = ".".join(KEY.findall(message))
     given = (GIVEN.findall(message) or [""])[-1].strip("'")
     if expected := EXPECTED.findall(message):
-        kinds = [kind or f"one of {choices}" for kind, choices, _ in expected if kind != "NoneType"]
-        given = next((got for *_, got in expected if got), given)
+        kinds = [kind for kind, *_ in expected if kind not in ("", "NoneType")]
+        choices = {str(ast.literal_eval(word)) for _, words, _ in expected if words for word in words.split(", ")}
+        given = next((got for *_, got in expected if got), given).strip("'")
+        place = f"{where.key(key.split('.')[-1])}{key}: "
+        if choices:
+            return f"{place}{given[:60]!r} is none of its choices{hint(given, choices) or ': ' + ', '.join(choices)}"
         if kinds:
-            return f"{where.key(key.split('.')[-1])}{key}: expected {' or '.join(kinds)}, got {given[:60]!r}"
+            return f"{place}expected {' or '.join(kinds)}, got {given[:60]!r}"
     if found := NO_WORD.search(message):
+        if "/" in found[1] and not Path(found[1]).suffix:
+            return f"there is no run '{found[1]}' here: a run is a directory that has a config.yaml"
         return f"'{found[1]}' is neither an option nor the directory of a run; a config is given as --config {found[1]}"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
     if not key:

@@ -15,12 +15,12 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from zoo import EXPORTS
-from zoo.cli import configs, explain, run
-from zoo.cli.errors import KEY_ADVICE, USAGE, UserError, guarded, quiet
+from zoo.cli import configs, devices, explain, facts, run, weights_and_biases
+from zoo.cli.errors import USAGE, UserError, guarded, quiet
+from zoo.cli.record import Record, curves
 from zoo.tasks import Task
 
 DEFAULTS = {"use_distributed_sampler": False, "gradient_clip_val": 1.0, "log_every_n_steps": 10}
-WITHOUT_ACCOUNT = ("offline", "disabled", "dryrun")  # values of WANDB_MODE
 EPOCHS = 10  # where a config sets no end
 
 
@@ -66,7 +66,7 @@ class ZooCLI(LightningCLI):
         super().__init__(
             Task,
             LightningDataModule,
-            save_config_callback=run.RunConfig,
+            save_config_callback=Record,
             trainer_defaults=DEFAULTS,
             seed_everything_default=0,
             parser_kwargs={"prog": "python -m zoo"},
@@ -99,11 +99,14 @@ class ZooCLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         trainer = self._get(self.config, "trainer")
+        devices.check(trainer, sys.argv[1:])
         if trainer.max_epochs is None and trainer.max_steps == -1 and trainer.max_time is None:
             trainer.max_epochs = EPOCHS
         if torch.cuda.is_available():
             torch.set_float32_matmul_precision("high")
-        check_wandb(trainer.logger)
+        self.keyless = weights_and_biases.prepare(trainer.logger)
+        if self.keyless and first():
+            print(f"zoo: {weights_and_biases.ADVICE}", file=sys.stderr)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         given = self._get(self.config_init, "trainer")
@@ -111,10 +114,12 @@ class ZooCLI(LightningCLI):
             return super().instantiate_trainer(**kwargs)
         if given.fast_dev_run:
             return super().instantiate_trainer(**{"logger": False, **kwargs})
-        self.model._log_hyperparams = self.datamodule._log_hyperparams = False  # RunConfig gives W&B the whole config
+        self.model._log_hyperparams = self.datamodule._log_hyperparams = False  # Record gives W&B the whole config
         name = configs.title(sys.argv[1:], type(self.model).__name__.lower())
+        earlier = facts.read(Path(os.environ[run.SHARED])).get("wandb_id") if run.SHARED in os.environ else None
         path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}")
         ours = run.trainer_arguments(given, path, getattr(self.model, "monitor", ("val/loss", "min")))
+        weights_and_biases.complete(ours["logger"] or [], self.subcommand, earlier, self.keyless)
         return super().instantiate_trainer(**{**ours, **kwargs})
 
     def predict(self, **arguments: Any) -> None:
@@ -126,28 +131,21 @@ class ZooCLI(LightningCLI):
             print(f"predictions of {len(found)} batches: {path}")
 
     def after_fit(self) -> None:
-        saver = self.trainer.checkpoint_callback
-        if not self.trainer.is_global_zero or not isinstance(saver, ModelCheckpoint):
+        if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
             return
-        if saver.best_model_score is not None:
+        saver = self.trainer.checkpoint_callback
+        if isinstance(saver, ModelCheckpoint) and saver.best_model_score is not None:
             print(f"best {saver.monitor} {float(saver.best_model_score):.4g}: {os.path.relpath(saver.best_model_path)}")
-        elif saver.last_model_path:
+        elif isinstance(saver, ModelCheckpoint) and saver.last_model_path:
             print(f"{saver.monitor} was never measured; last: {os.path.relpath(saver.last_model_path)}")
+        drawn = curves(self.trainer)
+        if drawn:
+            print(f"learning curves: {os.path.relpath(drawn)}")
 
 
-def check_wandb(given: Any) -> None:
-    """Asks for a key before anything is built; W&B itself would wait for one to be typed."""
-    chosen = [item for item in (given if isinstance(given, list) else [given]) if item]
-    for logger in chosen:
-        if not str(getattr(logger, "class_path", "")).endswith("WandbLogger"):
-            continue
-        try:
-            wandb = importlib.import_module("wandb")
-        except ModuleNotFoundError:
-            raise UserError("W&B is not installed: pip install 'lightning-zoo[wandb]'", USAGE) from None
-        offline = logger.init_args.offline or os.environ.get("WANDB_MODE") in WITHOUT_ACCOUNT
-        if not offline and not wandb.login(prompt=False):
-            raise UserError(KEY_ADVICE)
+def first() -> bool:
+    """Is this the process that the user started?"""
+    return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))) == 0
 
 
 def main(argv: list[str]) -> int:
@@ -157,12 +155,17 @@ def main(argv: list[str]) -> int:
         importlib.import_module(module)
     quiet()
     os.environ.setdefault("WANDB_PROJECT", "zoo")
-    sys.argv = [sys.argv[0], *configs.expand_run(argv)]  # the processes of a distributed run are started with it
-    first = run.SHARED not in os.environ
+    began = run.SHARED not in os.environ
+    if began and argv[0] == "fit" and configs.is_run(argv[1:]):
+        os.environ[run.SHARED] = argv[1]  # a run that is gone on with keeps its directory
+    sys.argv = [
+        sys.argv[0],
+        *configs.spell_nulls(configs.expand_run(argv)),
+    ]  # the processes of a distributed run are started with it
     try:
         return guarded(ZooCLI)
     finally:
         if "wandb" in sys.modules:
             sys.modules["wandb"].finish()
-        if first:
+        if began:
             run.leave()

@@ -1,5 +1,7 @@
 """Several data modules at once, for a module that trains several tasks."""
 
+import hashlib
+import json
 from collections.abc import Callable
 
 import lightning.pytorch as pl
@@ -25,12 +27,18 @@ class Combined(pl.LightningDataModule):
             raise ValueError("modules is empty: name at least one data module")
         self.modules = modules
 
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits that change with any member's data."""
+        record = json.dumps({name: module.fingerprint for name, module in sorted(self.modules.items())})
+        return hashlib.sha256(record.encode()).hexdigest()[:12]
+
     def prepare_data(self) -> None:
         for module in self.modules.values():
             module.prepare_data()
 
     def train_dataloader(self) -> CombinedLoader:
-        members = self._members()
+        members = self.members()
         counts = {name: len(member.train_dataloader()) for name, member in members.items()}
         rounds = {name: -(-max(counts.values()) // count) for name, count in counts.items()}
         loaders = {name: member.loader("train", rounds[name]) for name, member in members.items()}
@@ -49,11 +57,11 @@ class Combined(pl.LightningDataModule):
         return {name: part for name, part in batch.items() if part is not None}
 
     def _evaluation(self, loader: Callable) -> CombinedLoader | list:
-        loaders = {name: loader(member) for name, member in self._members().items()}
+        loaders = {name: loader(member) for name, member in self.members().items()}
         loaders = {name: found for name, found in loaders.items() if found}
         return CombinedLoader(loaders, "max_size") if loaders else []
 
-    def _members(self) -> dict[str, DataModule]:
+    def members(self) -> dict[str, DataModule]:
         """The modules, told which task and trainer they serve."""
         if self.trainer:
             tasks = getattr(self.trainer.lightning_module, "tasks", {})

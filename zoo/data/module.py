@@ -83,7 +83,8 @@ class DataModule(pl.LightningDataModule):
             split: [[len(field), field.size] for field in samples.fields]
             for split, samples in sorted(self.source.splits.items())
         }
-        record = json.dumps([type(self).__name__, str(getattr(self, "root", None)), splits, self.classes])
+        name = str(getattr(self, "root", None)).replace("\\", "/").rstrip("/").split("/")[-1]  # wherever it lies
+        record = json.dumps([type(self).__name__, name, splits, self.classes])
         return hashlib.sha256(record.encode()).hexdigest()[:12]
 
     def prepare_data(self) -> None:
@@ -118,6 +119,12 @@ class DataModule(pl.LightningDataModule):
             pin_memory=torch.cuda.is_available(),
             persistent_workers=self.workers > 0,
         )
+
+    def sample(self, split: str, count: int) -> Batch:
+        """``count`` samples from all over a split, fewer if it has fewer, as a batch that is made in this process."""
+        ready = self._set(split)
+        count = min(count, len(ready))
+        return ready.__getitems__([i * len(ready) // count for i in range(count)])
 
     def _set(self, split: str) -> "Split":
         """The samples of a split made ready for the tokenizers; kept, since that may take long."""

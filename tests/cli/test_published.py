@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import zoo
-from zoo.hub.new import known
+from zoo.hub.create import known
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_list_shows_every_size_without_torch():
 def test_published_sizes_have_the_published_parameters(size):
     (stated,) = {published.sizes[size].parameters for published in zoo.models.PUBLISHED if size in published.sizes}
     with torch.device("meta"):
-        task = zoo.new(size)
+        task = zoo.create(size)
     absent = {"scale"} if type(task).__name__ == "Contrastive" and task.target_backbone is task.backbone else set()
     assert sum(weight.numel() for name, weight in task.named_parameters() if name not in absent) == stated
 

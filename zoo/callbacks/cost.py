@@ -1,0 +1,109 @@
+"""What training costs: FLOPs a sample, the device's peak, and the memory of weights, gradients and optimizer."""
+
+# Shapes: B batch, H heads, T queries, S keys, d head width.
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import torch
+from lightning.fabric.utilities.throughput import get_available_flops
+from lightning.pytorch import LightningDataModule, Trainer
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.flop_counter import FlopCounterMode
+
+from zoo.data import Combined, DataModule
+from zoo.tasks import Task
+from zoo.tokenizers import Batch
+
+SAMPLES = 32  # of which the mean is taken, where their lengths differ
+KERNELS = ("fused", "foreach", "capturable")  # of an optimizer: they change nothing that it keeps
+BACKWARD = 2  # a backward pass in forward passes: one product for the inputs, one for the weights
+OF_LOW_PRECISION = {"bf16": torch.bfloat16, "16-": torch.float16}  # how Lightning's names of precisions begin
+
+
+def flops_per_sample(task: Task, data: LightningDataModule | None) -> float | None:
+    """Floating point operations of training on one sample: three times those of a forward pass (Kaplan et al. 2020),
+    the mean over up to 32 training samples; None for data of another library.
+
+    Counted while the real task runs on real samples: products of matrices, convolutions and attention, the latter as
+    2 B H T S d for each of its two products, whatever a kernel leaves out.  Nothing is trained and no random number is
+    used up.  All processes must call this.
+    """
+    batch = sample(data)
+    if batch is None:
+        return None
+    batch = task.transfer_batch_to_device(batch, task.device, 0)
+    devices = [task.device] if task.device.type == "cuda" else []
+    counter = FlopCounterMode(display=False, custom_mapping=dict.fromkeys(ATTENTION, attention_flops))
+    with torch.random.fork_rng(devices), torch.compiler.set_stance("force_eager"), torch.no_grad(), counter:
+        task.step(batch, training=True)
+    parts = batch.values() if isinstance(batch, dict) else [batch]
+    return counter.get_total_flops() * (1 + BACKWARD) / sum(map(len, parts))
+
+
+def sample(data: LightningDataModule | None) -> Batch | dict[str, Batch] | None:
+    """Training samples from all over the set: up to 32, or of combined data a whole batch of each."""
+    if isinstance(data, Combined):
+        return {name: part.sample("train", part.batch_size) for name, part in data.members().items()}
+    return data.sample("train", SAMPLES) if isinstance(data, DataModule) else None
+
+
+def _sdpa_overloads() -> list:
+    names = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+    found = (getattr(torch.ops.aten, f"_scaled_dot_product_{name}", None) for name in names)
+    return [operation for operation in found if operation is not None]
+
+
+ATTENTION = _sdpa_overloads()
+
+
+def attention_flops(
+    q: torch.Size, k: torch.Size, v: torch.Size, *rest: object, out_shape: object = None, **more
+) -> int:
+    """Both products of attention over (B, H, T, d) queries and (B, K, S, d) keys; torch counts neither on a CPU."""
+    batch, heads, queries, width = q
+    return 2 * batch * heads * queries * k[-2] * (width + v[-1])
+
+
+def peak_flops(trainer: Trainer) -> float | None:
+    """Floating point operations a second that the devices of all processes can do at the run's precision, by the table
+    of accelerators that Lightning has; None where it is unknown."""
+    precision = str(trainer.precision)
+    kind = next((kind for start, kind in OF_LOW_PRECISION.items() if precision.startswith(start)), torch.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peak = get_available_flops(trainer.strategy.root_device, kind)
+    return peak and float(peak) * trainer.world_size
+
+
+def weight_bytes(module: nn.Module) -> int:
+    return sum(weight.nbytes for weight in module.parameters())
+
+
+def gradient_bytes(module: nn.Module) -> int:
+    return sum(weight.nbytes for weight in module.parameters() if weight.requires_grad)
+
+
+def optimizer_bytes(optimizer: Optimizer) -> int | None:
+    """Bytes that an optimizer will keep for its parameters, by what it keeps for a small stand-in of each kind of them
+    (matrices, other tensors); None for one that cannot be built twice."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    names = inspect.signature(type(optimizer)).parameters
+    settings = {key: value for key, value in optimizer.defaults.items() if key in names and key not in KERNELS}
+    total = 0.0
+    for kind in ([w for w in weights if w.dim() > 1], [w for w in weights if w.dim() < 2]):
+        if not kind:
+            continue
+        double = nn.Parameter(torch.ones((64,) * min(kind[0].dim(), 2) or (1,), dtype=kind[0].dtype))
+        double.grad = torch.ones_like(double)
+        try:
+            other = type(optimizer)([double], **settings)
+            other.step()
+        except Exception:  # an optimizer of the user's own, whose constructor wants something else
+            return None
+        kept = sum(value.nbytes for value in other.state[double].values() if isinstance(value, Tensor) and value.dim())
+        total += kept / double.nbytes * sum(weight.nbytes for weight in kind)
+    return round(total)
