@@ -30,7 +30,10 @@ _PUBLIC = {
         ViT Whisper
     """,
     "zoo.hub": """
-        load load_backbone load_tokenizer new new_backbone save
+        create create_backbone load load_backbone load_tokenizer save
+    """,
+    "zoo.listing": """
+        list
     """,
     "zoo.parts": """
         anatomy differences
@@ -44,13 +47,14 @@ _PUBLIC = {
         Text Transform goertzel
     """,
     "zoo.callbacks": """
-        Compile Throughput
+        Compile Pictures Progress ProgressLines Summary Throughput
     """,
 }
 EXPORTS = {module: tuple(names.split()) for module, names in _PUBLIC.items()}
 _HOME = {name: module for module, names in reversed(EXPORTS.items()) for name in names}
 
-__all__ = ["EXPORTS", "__version__", *_HOME]  # noqa: PLE0604
+# ``list`` is left out: whoever imports everything keeps Python's own.
+__all__ = ["EXPORTS", "__version__", *(name for name in _HOME if name != "list")]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

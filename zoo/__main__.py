@@ -17,6 +17,7 @@ train and evaluate (every value of a config can be given as a flag: --model.back
 
 look around
   list      python -m zoo list [configs|tasks|data|families|tokenizers] [FILTER]
+  compare   python -m zoo compare RUN RUN ...         (what differs, what was best, and the curves; W&B folders too)
 
 published checkpoints
   convert   python -m zoo convert SRC DST             (a run, a directory, timm:NAME -> what from_pretrained reads)
@@ -25,6 +26,8 @@ published checkpoints
 
 prepare
   train-tokenizer  python -m zoo train-tokenizer FILE... --vocabulary 8000 --out tokenizer.json
+  schema           python -m zoo schema --out zoo.schema.json  (an editor completes and checks configs with it)
+  completion       eval "$(zoo completion bash)"               (what TAB completes, for bash, zsh and fish)
 
 python -m zoo VERB --help says more;  --version prints the version;  ZOO_TRACEBACK=1 shows where an error comes from."""
 
@@ -35,10 +38,13 @@ VERBS = {
     "test": TRAINING,
     "predict": TRAINING,
     "list": "zoo.cli.listing",
+    "compare": "zoo.cli.compare",
     "convert": "zoo.cli.convert",
     "verify": "zoo.cli.verify",
     "diff": "zoo.cli.diff",
     "train-tokenizer": "zoo.cli.tokenizer",
+    "schema": "zoo.cli.schema",
+    "completion": "zoo.cli.completion",
 }
 
 

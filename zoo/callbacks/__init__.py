@@ -2,8 +2,8 @@
 
 from zoo.callbacks.compile import Compile
 from zoo.callbacks.pictures import Pictures
-from zoo.callbacks.progress import Progress, ProgressLines, progress
+from zoo.callbacks.progress import Progress, ProgressLines
 from zoo.callbacks.summary import Summary
 from zoo.callbacks.throughput import Throughput
 
-__all__ = ["Compile", "Pictures", "Progress", "ProgressLines", "Summary", "Throughput", "progress"]
+__all__ = ["Compile", "Pictures", "Progress", "ProgressLines", "Summary", "Throughput"]

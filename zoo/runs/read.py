@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class Run:
     metrics: list[Row]
     summary: dict[str, Any]
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The metrics in the order of their first appearance, without the x-axes."""
         seen = dict.fromkeys(name for row in self.metrics for name in row)
