@@ -36,6 +36,10 @@ MISUSE = {  # what is written in a second config -> what must be said, and its e
     "trainer: {accelerator: gpu}": ("no GPU is available", 1),
     "model: {init_args: {backbone: {class_path: my_parts.Own}}}": ("bad.yaml:1: there is no class 'my_parts.Own'", 2),
     "model: {init_args: {tokenizer: 3}}": ("tokenizer", 2),
+    BACKBONE % "{class_path: zoo.load_backbone, init_args: {sourc: x}}": (
+        "bad.yaml:1: load_backbone has no argument 'sourc'; did you mean 'source'?",
+        2,
+    ),
 }
 
 

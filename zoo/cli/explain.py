@@ -95,12 +95,14 @@ def hint(name: str, known: Iterator[str] | tuple[str, ...] | set[str]) -> str:
 
 
 def accepted(path: str) -> set[str]:
-    """The names of a class's arguments, with those that it hands on to its base."""
+    """The names of a function's arguments, or of a class's, with those that it hands on to its base."""
     module, _, name = path.rpartition(".")
     try:
         cls = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError):
         return set()
+    if not inspect.isclass(cls):
+        return set(inspect.signature(cls).parameters)
     names: set[str] = set()
     for base in cls.__mro__[:-1]:
         if "__init__" not in vars(base):

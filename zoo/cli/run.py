@@ -13,7 +13,8 @@ from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint, ModelSummary, ProgressBar
 from lightning.pytorch.loggers import Logger
 
-from zoo.callbacks import Summary, Throughput, progress
+from zoo.callbacks import Pictures, Summary, Throughput
+from zoo.callbacks.progress import progress
 from zoo.cli.metrics_file import MetricsFile
 
 SHARED = "ZOO_RUN_DIRECTORY"  # tells the processes that the first one starts where the run is kept
@@ -47,15 +48,19 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
     """What the run directory and our defaults change in the Trainer's arguments; what the user gave stays."""
     callbacks = given["callbacks"] or []
     callbacks = list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
+    saving = given["enable_checkpointing"] is not False
     defaults: dict[type[Callback], Callback | None] = {  # each unless the user gave one of its kind
         Throughput: Throughput(),
-        ModelCheckpoint: best_and_last(monitor) if given["enable_checkpointing"] is not False else None,
+        Pictures: Pictures(),
+        ModelCheckpoint: best(monitor) if saving else None,
         ModelSummary: Summary() if given["enable_model_summary"] is not False else None,
         ProgressBar: progress() if given["enable_progress_bar"] is not False else None,
     }
     for kind, default in defaults.items():
         if default is not None and not any(isinstance(callback, kind) for callback in callbacks):
             callbacks.append(default)
+    if saving and not any(isinstance(callback, ModelCheckpoint) and callback.save_last for callback in callbacks):
+        callbacks.append(last())
     for callback in callbacks:
         if isinstance(callback, ModelCheckpoint) and callback.dirpath is None:
             callback.dirpath = str(path / "checkpoints")
@@ -70,8 +75,11 @@ def loggers(given: Any, path: Path) -> list[Logger] | bool:
     return [*chosen, MetricsFile(path / "metrics.csv")]
 
 
-def best_and_last(monitor: tuple[str, str]) -> ModelCheckpoint:
+def best(monitor: tuple[str, str]) -> ModelCheckpoint:
     name, mode = monitor
-    return ModelCheckpoint(
-        filename="best", monitor=name, mode=mode, save_last=True, enable_version_counter=False, verbose=False
-    )
+    return ModelCheckpoint(filename="best", monitor=name, mode=mode, enable_version_counter=False)
+
+
+def last() -> ModelCheckpoint:
+    """Where training goes on.  Lightning's own ``save_last`` would be the last that was among the best."""
+    return ModelCheckpoint(filename="last", enable_version_counter=False)

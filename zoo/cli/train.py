@@ -136,8 +136,9 @@ class ZooCLI(LightningCLI):
         saver = self.trainer.checkpoint_callback
         if isinstance(saver, ModelCheckpoint) and saver.best_model_score is not None:
             print(f"best {saver.monitor} {float(saver.best_model_score):.4g}: {os.path.relpath(saver.best_model_path)}")
-        elif isinstance(saver, ModelCheckpoint) and saver.last_model_path:
-            print(f"{saver.monitor} was never measured; last: {os.path.relpath(saver.last_model_path)}")
+        elif isinstance(saver, ModelCheckpoint):
+            kept = configs.checkpoint(Path(self.trainer.default_root_dir), "last")
+            print(f"{saver.monitor} was never measured" + (f"; last: {os.path.relpath(kept)}" if kept else ""))
         drawn = curves(self.trainer)
         if drawn:
             print(f"learning curves: {os.path.relpath(drawn)}")
