@@ -3,7 +3,6 @@
 # Shapes: D outputs, C channels, P patch size, F = P P C features of a flattened patch.
 
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -247,16 +246,11 @@ def flipped(value: Tensor) -> Tensor:
 
 def _find(name: str, rules: list[tuple[re.Pattern, Rule]]):
     """The rule for a tensor, and what turns that rule's paths into full names."""
-    for path, rule in rules:
-        match = path.fullmatch(name)
-        if match:
-            *index, tail = match.groups()
-            return rule, functools.partial(_ending, index, tail)
-    raise ValueError(f"no rule for the tensor {name!r}")
-
-
-def _ending(index: list[str], tail: str, path: str) -> str:
-    return path.format(*index) + tail
+    rule, match = next(((rule, match) for path, rule in rules if (match := path.fullmatch(name))), (None, None))
+    if match is None:
+        raise ValueError(f"no rule for the tensor {name!r}")
+    *index, tail = match.groups()
+    return rule, lambda path: path.format(*index) + tail
 
 
 def _named(name: str, convert, value):

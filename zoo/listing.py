@@ -30,8 +30,8 @@ ALL = ("configs", "sweeps", *KINDS)
 def list(filter: str = "", kind: str = "sizes") -> builtins.list[str]:
     """The names of all published sizes that ``filter`` matches, sorted: what ``zoo.create`` takes.
 
-    ``filter`` is a pattern ("vit*", as in timm's ``list_models``) or a part of the name, in any case.  ``kind`` may
-    also be "configs", "sweeps", "tasks", "data", "families", "tokenizers" or "callbacks".  Raises ValueError for another.
+    ``filter`` is a pattern ("vit*", as in timm's ``list_models``) or a part of the name, in any case.  ``kind`` can
+    be "configs", "sweeps", "tasks", "data", "families", "tokenizers" or "callbacks".  Raises ValueError for another.
     """
     if kind == "sizes":
         names = {name for _, _, sizes in rows("families") for name in re.findall(r"([^\s,]+):", sizes)}

@@ -67,6 +67,9 @@ FLAGS = {  # a command line -> what must be said
         "--model.optimizer.learning_rate=1",
     ): "AdamW has no argument 'learning_rate'; did you mean 'lr'?",
     ("--config", "digits", "--tariner.max_epochs=1"): "there is no section 'tariner'; did you mean 'trainer'?",
+    ("--config", "digits", "--trainer.logger=TensorBoardLogger"): (
+        "TensorBoardLogger also needs save_dir: --trainer.logger.save_dir=..."
+    ),
     ("digits",): "'digits' is neither an option nor the directory of a run; a config is given as --config digits",
     ("runs/nothing",): "there is no run 'runs/nothing'",
     (): "--model and --data must be given; a config does that: --config NAME",

@@ -41,8 +41,8 @@ def test_tables_that_happen_to_be_equal_are_both_saved(tmp_path):
 
 
 def test_a_new_size_with_a_tokenizer_of_ones_own():
-    task = zoo.new("gpt2", {"dim": 16, "depth": 1, "heads": 2}, tokenizer=zoo.BPE())
+    task = zoo.create("gpt2", dim=16, depth=1, heads=2, tokenizer=zoo.BPE())
     assert task.embed.table.weight.shape == (260, 16) and task.head.out.weight is task.embed.table.weight
     assert task.head(task(task.tokenizer(["text"]))).shape == (1, 5, 260)
-    whisper = zoo.new("whisper-tiny", {"dim": 16, "depth": 1, "heads": 2})
+    whisper = zoo.create("whisper-tiny", dim=16, depth=1, heads=2)
     assert whisper.target_tokenizer.vocabulary == 51865

@@ -26,4 +26,4 @@ def test_it_is_the_model_of_that_size(name):
     published = recognise(config)
     with torch.device("meta"):
         task = Source(name, published, published.complete(config)).task()
-        assert not zoo.differences(task, zoo.new(name, CHANGES.get(name)))
+        assert not zoo.differences(task, zoo.create(name, **CHANGES.get(name, {})))

@@ -43,4 +43,4 @@ def test_several_labels_at_once_are_a_task_of_your_own(tmp_path):
 
 def test_timm_has_no_size_of_its_own():
     with pytest.raises(ValueError, match="no family or size 'timm' is known"):
-        zoo.new("timm")
+        zoo.create("timm")

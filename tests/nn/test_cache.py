@@ -176,8 +176,8 @@ def test_a_window_keeps_only_what_it_can_see():
     model = randomised(Backbone(D, 4, [partial(Block, mixer=partial(Attention, heads=4, mask=mask)) for mask in masks]))
     cache, x = Cache(), torch.randn(B, T, D)
     y = decode(model, x, [6, 1, 1, 3], cache)
-    assert [layer["mixer"]["k"].size(2) for layer in cache.layers] == [3, T, T, 0]
-    assert [layer["mixer"]["v"].size(2) for layer in cache.layers] == [3, T, T, 0]
+    assert [layer["mixer"]["k"].size(2) for layer in cache.layers.values()] == [3, T, T, 0]
+    assert [layer["mixer"]["v"].size(2) for layer in cache.layers.values()] == [3, T, T, 0]
     assert torch.allclose(y, model(x), atol=1e-5)
 
 

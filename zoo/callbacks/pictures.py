@@ -56,17 +56,18 @@ class Pictures(Callback):
         if batch is None or self.validations % self.every or not trainer.is_global_zero:
             return
         assert isinstance(pl_module, Task)
-        try:
-            with trainer.precision_plugin.forward_context():
-                pictures = pl_module.show(batch) + (pl_module.show_attention(batch) if self.attention else [])
-        except Exception as error:  # a long training is worth more than its pictures
-            warn("no pictures were made", error)
-            return
-        for picture in pictures:
-            try:
-                publish(picture, trainer)
+        for show in [pl_module.show, *([pl_module.show_attention] if self.attention else [])]:
+            try:  # a long training is worth more than its pictures
+                with trainer.precision_plugin.forward_context():
+                    pictures = show(batch)
             except Exception as error:
-                warn(f"the picture {picture.name} was not drawn", error)
+                warn("no pictures were made", error)
+                continue
+            for picture in pictures:
+                try:
+                    publish(picture, trainer)
+                except Exception as error:
+                    warn(f"the picture {picture.name} was not drawn", error)
 
     def state_dict(self) -> dict[str, int]:
         return {"validations": self.validations}

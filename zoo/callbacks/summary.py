@@ -22,7 +22,7 @@ class Summary(ModelSummary):
         if trainer.is_global_zero:
             console = Console(highlight=False)
             console.print(parts(pl_module))
-            console.print(", ".join(costs(trainer, pl_module)))
+            console.print(", ".join(costs(trainer, pl_module)), soft_wrap=True)
 
 
 def parts(module: LightningModule) -> Table:

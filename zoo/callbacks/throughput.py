@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor
 from zoo.callbacks.cost import flops_per_sample, peak_flops
 from zoo.tasks import Task
 from zoo.tokenizers import Batch
+
+log = logging.getLogger(__name__)
 
 
 class Throughput(Callback):
@@ -38,7 +41,10 @@ class Throughput(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if isinstance(pl_module, Task):
-            self.flops_per_sample = flops_per_sample(pl_module, trainer.datamodule)
+            try:
+                self.flops_per_sample = flops_per_sample(pl_module, trainer.datamodule)
+            except Exception as error:  # a part of the user's own that torch's counter cannot follow: no reason to stop
+                log.warning("FLOPs were not counted: %s", error)
         self.peak = peak_flops(trainer)
         self._before = self.samples, self.tokens, self.seconds
         self._restart(trainer.global_step)

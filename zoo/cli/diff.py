@@ -16,7 +16,7 @@ import zoo
 from zoo.cli.convert import read
 from zoo.cli.errors import UserError, guarded, quiet
 from zoo.cli.tables import console, titled
-from zoo.hub.new import known
+from zoo.hub.create import known
 
 
 def main(argv: list[str]) -> int:
@@ -47,7 +47,7 @@ def find(name: str) -> nn.Module:
     """A family or a size without weights, or a checkpoint with its own."""
     if name in known() and not Path(name).exists():
         with torch.device("meta"):
-            return zoo.new(name)
+            return zoo.create(name)
     if Path(name).exists() or "/" in name or ":" in name:
         return read(name)
     raise UserError(f"{name!r} is no family or size ('python -m zoo list families' shows them), and no directory")

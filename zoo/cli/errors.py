@@ -25,6 +25,7 @@ KEY_ADVICE = "W&B refused the API key: run 'wandb login', or set WANDB_MODE=offl
 
 ADVERTS = re.compile(
     r"💡|litlogger|GPU available|TPU available|already configured with model summary|`Trainer.fit` stopped: `max_"
+    r"|Initializing distributed|distributed_backend="
 )
 NOISE = (
     r".*The dirpath has changed from",
@@ -100,8 +101,8 @@ def quiet() -> None:
     """Silences notices that are about libraries, not about the user's run."""
     for pattern in NOISE:
         warnings.filterwarnings("ignore", pattern)
-    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
-        logging.getLogger(name).addFilter(worth_reading)
+    for name in ("pytorch.utilities.rank_zero", "fabric.utilities.rank_zero", "fabric.utilities.distributed"):
+        logging.getLogger(f"lightning.{name}").addFilter(worth_reading)
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
 
 

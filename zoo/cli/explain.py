@@ -58,7 +58,12 @@ def explain(argv: list[str], message: str) -> str:
         why = "" if path.startswith(found[1]) else f"; it imports '{found[1]}', which is not installed"
         return f"{where.value(path)}there is no class '{path}'{why or hint(path.split('.')[-1], classes())}"
     if found := REQUIRED.search(message):
-        flags = " and ".join(sorted(("--" + name.split(".", 1)[-1] for name in found[1].split(", ")), reverse=True))
+        names = found[1].split(", ")
+        if owner := IN_CLASS.findall(message[: found.start()]):
+            slot = "--" + ".".join(KEY.findall(message[: found.start()]))
+            flags = " ".join(f"{slot}.{name}=..." for name in names)
+            return f"{owner[-1].split('.')[-1]} also needs {' and '.join(names)}: {flags}"
+        flags = " and ".join(sorted(("--" + name.split(".", 1)[-1] for name in names), reverse=True))
         return f"{flags} must be given; a config does that: --config NAME ('python -m zoo list configs' shows them)."
     if found := NEEDED.search(message):
         owner = (IN_CLASS.findall(message[: found.start()]) or ["the config"])[-1].split(".")[-1]

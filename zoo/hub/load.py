@@ -65,9 +65,7 @@ def load_backbone(
     """
     found = Source.read(source, revision, weights)
     with at(f"{source}/config.json" + " with the changes" * bool(changes)), torch.device("meta"):
-        built = found.backbones(changes)
-    if name not in built:
-        raise ValueError(f"{source} has no {name!r}; it has {', '.join(built)}")
+        built = found.backbones(changes, name)
     state, backbone = found.translate(), built[name]
     found.fit_grid(state, name, backbone)
     own = {key: value for key, value in state.items() if key.startswith(name + ".")}

@@ -65,7 +65,7 @@ def words(task: nn.Module, published: Published, name: str) -> tuple[Config, dic
     tokenizers = {slot: getattr(task, slot) for slot in ("tokenizer", "target_tokenizer") if getattr(task, slot)}
     source = Source("the task", published, published.complete(config))
     with torch.device("meta"):
-        again, whole = source.task(tokenizers=tokenizers), source.task()
+        again, whole = source.task(given=tokenizers), source.task()
     for part, ours, theirs in differences(task, again):
         raise ValueError(f"{part} is {ours or 'nothing'} and would be {theirs or 'nothing'}")
     source.check(tensors(task, published, architecture), whole)

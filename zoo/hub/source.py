@@ -22,7 +22,6 @@ from zoo.models import PUBLISHED, Architecture, Published
 from zoo.models.published import Half
 from zoo.nn import Learned2d, resize_grid
 from zoo.settings import Config, at, merge
-from zoo.tokenizers import Tokenizer
 from zoo.tokenizers.reading import read_json
 
 log = logging.getLogger(__name__)
@@ -79,26 +78,29 @@ class Source:
 
     # ---- new models of this description; what they raise is about config.json
 
-    def backbones(self, changes: Mapping[str, Any] | None) -> dict[str, nn.Module]:
-        """By the names of the task's arguments.  Of two towers, each takes those of the changes that it has."""
-        halves = self.published.halves
-        for name in set(changes or ()).difference(*(parameters(half) for half in halves.values())):
-            own = halves["backbone"]
-            raise ValueError(f"{own.name} has no argument {name!r} to change{near(name, parameters(own))}")
-        return {name: half.family(**self.arguments(half, changes)) for name, half in halves.items()}
+    def backbones(self, changes: Mapping[str, Any] | None, asked: str = "backbone") -> dict[str, nn.Module]:
+        """By the names of the task's arguments; each takes the changes that it has, and those under its own name.
+        Raises ValueError where ``asked`` is none of them."""
+        changes, halves = changes or {}, self.published.halves
+        if asked not in halves:
+            raise ValueError(f"{self.name} has no {asked!r}; it has {', '.join(halves)}")
+        common = set(changes).difference(halves, *(parameters(half) for half in halves.values()))
+        for name, half in halves.items():
+            for word in common.union(changes.get(name, ())).difference(parameters(half)):
+                raise ValueError(f"{half.name} has no argument {word!r} to change{near(word, parameters(half))}")
+        return {name: half.family(**self.arguments(name, changes)) for name, half in halves.items()}
 
-    def arguments(self, half: Half, changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    def arguments(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        half, changes = self.published.halves[name], {**changes, **changes.get(name, {})}
         arguments = half.arguments(self.config)
-        arguments |= {name: value for name, value in (changes or {}).items() if name in parameters(half)}
+        arguments |= {word: value for word, value in changes.items() if word in parameters(half)}
         depth, tensors = arguments.get("depth"), len(self.weights.state)
         if isinstance(depth, int) and depth > tensors > 0:
             raise ValueError(f"{depth} layers, and the weights are {tensors} tensors")
         return arguments
 
-    def task(
-        self, changes: Mapping[str, Any] | None = None, tokenizers: Mapping[str, Tokenizer] | None = None
-    ) -> nn.Module:
-        """With its own tokenizers or with others.  Raises ValueError for an architecture that is no task here."""
+    def task(self, changes: Mapping[str, Any] | None = None, given: Mapping[str, Any] | None = None) -> nn.Module:
+        """With its own arguments of the task, or those ``given``.  Raises ValueError for what is no task here."""
         architecture, name = self.architecture, self.architecture_name
         if architecture is None or architecture.task is None:
             known = ", ".join(other for other, item in self.published.architectures.items() if item.task)
@@ -108,12 +110,11 @@ class Source:
             parts = {"tie": self.config.get("tie_word_embeddings", True), **parts}
             if not isinstance(parts["tie"], bool):
                 raise ValueError(f"tie_word_embeddings={parts['tie']!r} is neither true nor false")
-        if tokenizers is None:
-            config = merge(self.config, {})
-            for half in self.published.halves.values() if changes else ():
-                half.write(self.arguments(half, changes), config)  # another grid is another size of image
-            tokenizers = self.published.processor.read(config, self.place)
-        return getattr(zoo, architecture.task)(**self.backbones(changes), **tokenizers, **parts)
+        backbones, config = self.backbones(changes), merge(self.config, {})
+        for name, half in self.published.halves.items() if changes else ():
+            half.write(self.arguments(name, changes or {}), config)  # another grid is another size of image
+        parts |= self.published.processor.read(config, self.place) | dict(given or {})
+        return getattr(zoo, architecture.task)(**backbones, **parts)
 
     # ---- tensors
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.convert import State, pairs
-from zoo.models.bert import LAYERS
+from zoo.models.bert import KEYS, LAYERS
 from zoo.models.published import SENTENCES, TIED, Architecture, Published, Size, classifier
 from zoo.models.roberta import CLASSIFIER, HEAD, transform
 from zoo.nn import MLP, Attention, Backbone, Block, HalfPrecision, LayerNorm, Pooler, PreNorm, Rotary
@@ -94,10 +94,8 @@ size = partial(Size, config={"vocab_size": 33, "mask_token_id": 32}, half=True)
 PUBLISHED = Published(
     "esm",
     ESM,
-    {
-        **dict(pairs("dim hidden_size depth num_hidden_layers heads num_attention_heads hidden intermediate_size")),
-        **dict(pairs(f"theta rope_theta half {ROUNDED} eps layer_norm_eps dropout hidden_dropout_prob")),
-    },
+    {name: key for name, key in KEYS.items() if name not in ("length", "act")}
+    | {"theta": "rope_theta", "half": ROUNDED},
     {
         "EsmForMaskedLM": Architecture("MaskedLM", transform, HEAD, prefix="esm.", tied=TIED),
         "EsmForSequenceClassification": classifier(CLASSIFIER, Pooler, prefix="esm."),

@@ -3,10 +3,11 @@
 # Shapes: B batch, T queries, S keys, D model width, H query heads, K key/value heads, d head width, M memory length.
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
-from zoo.nn.attend import attend
+from zoo.nn.attend import attend, attention_weights
 from zoo.nn.cache import append
 from zoo.nn.context import Context, Mixer
 from zoo.nn.mask import Causal, Full, Mask
@@ -60,11 +61,10 @@ class Attention(Mixer):
 
     def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
         q = self.q_norm(self._split(self.q(x)))
-        dropout = self.dropout * self.training
+        bias, causal = None, False
         if self.cross:
             k, v = self._remember(ctx, state)
             allowed = None if ctx.memory_padding is None else ctx.memory_padding[:, None, None, :]
-            y = attend(q, k, v, allowed=allowed, scale=self.scale, dropout=dropout)
         else:
             k, v = self.k_norm(self._split(self.k(x))), self._split(self.v(x))
             position = self.position or ctx.position
@@ -75,7 +75,10 @@ class Attention(Mixer):
             free = ctx.plain and self.mask == Full()
             causal = ctx.plain and self.mask == Causal() and bias is None
             allowed = None if free or causal else ctx.allowed(self.mask, k.size(2))
-            y = attend(q, k, v, allowed=allowed, bias=bias, causal=causal, scale=self.scale, dropout=dropout)
+        seen: dict[str, Any] = {"allowed": allowed, "bias": bias, "causal": causal, "scale": self.scale}
+        y = attend(q, k, v, **seen, dropout=self.dropout * self.training)
+        if ctx.maps is not None:
+            ctx.maps[self] = attention_weights(q, k, **seen)
         return self.o(y.transpose(1, 2).flatten(2))  # (B, H, T, d) -> (B, T, H d) -> (B, T, D)
 
     def _split(self, x: Tensor) -> Tensor:
@@ -84,9 +87,7 @@ class Attention(Mixer):
     def _remember(self, ctx: Context, state: dict | None) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: computed once, then kept."""
         assert ctx.memory is not None, "cross-attention needs a memory"
-        if state is not None and "k" in state:
-            return state["k"], state["v"]
-        k, v = self.k_norm(self._split(self.k(ctx.memory))), self._split(self.v(ctx.memory))
-        if state is not None:
-            state["k"], state["v"] = k, v
-        return k, v
+        state = {} if state is None else state
+        if "k" not in state:
+            state["k"], state["v"] = self.k_norm(self._split(self.k(ctx.memory))), self._split(self.v(ctx.memory))
+        return state["k"], state["v"]

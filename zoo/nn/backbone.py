@@ -1,11 +1,13 @@
 """The one Transformer: a stack of blocks over embeddings, whatever they were made from."""
 
-# Shapes: B batch, T tokens of this call, D model width, M memory length.
+# Shapes: B batch, T tokens of this call, S tokens so far, D model width, M memory length, H heads.
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from zoo.described import Described
 from zoo.nn.block import Block
@@ -44,6 +46,7 @@ class Backbone(Described, nn.Module):
         self.drop = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(turns[i % len(turns)](dim) for i in range(depth))
         self.last_norm = last_norm(dim)
+        self._checkpointing = False
         init(self, depth)
 
     def forward(
@@ -57,11 +60,17 @@ class Backbone(Described, nn.Module):
         memory_padding: Tensor | None = None,
         cond: Tensor | None = None,
         cache: Cache | None = None,
-    ) -> Tensor:
+        states: list[Tensor] | None = None,
+        return_attention: bool = False,
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
         """``padding`` (B, T) is True where a token is real.  ``positions`` (B, T) are given where samples differ (left
         padding: ``padding_positions``; packed rows: ``segment_positions``), else they count on from the cache.
         ``segments`` (B, T) numbers the documents of a packed row.  ``memory`` (B, M, D) is for cross-attention,
-        ``cond`` (B, D) for adaptive norms."""
+        ``cond`` (B, D) for adaptive norms.
+
+        ``states``, where given, is appended the (B, T, D) output of each block.  ``return_attention`` returns (y,
+        maps): by the path of each attention ("blocks.0.mixer") its softmax weights (B, H, T, S), in float32 and without
+        dropout, whatever kernel computed y.  A padded query sees all keys, and nobody reads it."""
         past = cache.length if cache is not None else 0
         plain = padding is None and positions is None and segments is None and past == 0
         if positions is None:
@@ -72,11 +81,23 @@ class Backbone(Described, nn.Module):
         if cache is not None:
             cache.extend(positions, padding, segments)
             keys, padding, segments = cache.positions, cache.padding, cache.segments
-        ctx = Context(self.position, positions, keys, padding, segments, memory, memory_padding, cond, plain)
+        maps: dict[nn.Module, Tensor] | None = {} if return_attention else None
+        ctx = Context(self.position, positions, keys, padding, segments, memory, memory_padding, cond, plain, maps)
         x = self.drop(self.first_norm(self.position.embed(x, positions)))
+        again = self._checkpointing and cache is None and torch.is_grad_enabled()
         for i, block in enumerate(self.blocks):
-            x = block(x, ctx, None if cache is None else cache.layer(i))
-        return self.last_norm(x)
+            state = None if cache is None else cache.layer(i)
+            x = checkpoint(anew, block, x, ctx, use_reentrant=False) if again else block(x, ctx, state)
+            if states is not None:
+                states.append(x)
+        x = self.last_norm(x)
+        if maps is None:
+            return x
+        return x, {path.removesuffix(".fn"): maps[part] for path, part in self.named_modules() if part in maps}
+
+    def set_grad_checkpointing(self, enable: bool = True) -> None:
+        """Keep no activations inside blocks, but compute them again in the backward pass (Chen et al. 2016)."""
+        self._checkpointing = enable
 
 
 class EncoderDecoder(Described, nn.Module):
@@ -90,11 +111,29 @@ class EncoderDecoder(Described, nn.Module):
         self.encoder, self.decoder = encoder, decoder
 
     def forward(
-        self, source: Tensor, target: Tensor, *, padding: Tensor | None = None, target_padding: Tensor | None = None
-    ) -> Tensor:
-        """(B, M, D), (B, T, D) -> (B, T, D); ``padding`` (B, M) and ``target_padding`` (B, T) are True where real."""
-        memory = self.encoder(source, padding=padding)
-        return self.decoder(target, padding=target_padding, memory=memory, memory_padding=padding)
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        padding: Tensor | None = None,
+        target_padding: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+        """(B, M, D), (B, T, D) -> (B, T, D); ``padding`` (B, M) and ``target_padding`` (B, T) are True where real.
+        ``return_attention`` is that of ``Backbone``, for both ("encoder.blocks.0.mixer")."""
+        how = {"return_attention": return_attention}
+        memory = self.encoder(source, padding=padding, **how)
+        memory, read = memory if return_attention else (memory, {})
+        y = self.decoder(target, padding=target_padding, memory=memory, memory_padding=padding, **how)
+        if not return_attention:
+            return y
+        halves = {"encoder": read, "decoder": y[1]}
+        return y[0], {f"{half}.{path}": value for half, maps in halves.items() for path, value in maps.items()}
+
+
+def anew(block: nn.Module, x: Tensor, ctx: Context) -> Tensor:
+    """A block that may run twice, and must then compute what other blocks would have remembered for it."""
+    return block(x, replace(ctx, _memo={}))
 
 
 def padding_positions(padding: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ class Cache:
     """
 
     def __init__(self):
-        self.layers: list[dict] = []
+        self.layers: dict[int, dict] = {}
         self.positions: Tensor | None = None  # (S,) or (B, S)
         self.padding: Tensor | None = None  # (B, S)
         self.segments: Tensor | None = None  # (B, S)
@@ -26,9 +26,7 @@ class Cache:
         return 0 if self.positions is None else self.positions.size(-1)
 
     def layer(self, index: int) -> dict:
-        while len(self.layers) <= index:
-            self.layers.append({})
-        return self.layers[index]
+        return self.layers.setdefault(index, {})
 
     def extend(self, positions: Tensor, padding: Tensor | None, segments: Tensor | None) -> None:
         """Note the T tokens of a new call."""
@@ -54,8 +52,7 @@ class Cache:
                 return {key: pick(item) for key, item in value.items()}
             return value.index_select(0, rows) if isinstance(value, Tensor) else value
 
-        self.layers = [pick(layer) for layer in self.layers]
-        self.padding, self.segments = pick(self.padding), pick(self.segments)
+        self.layers, self.padding, self.segments = pick(self.layers), pick(self.padding), pick(self.segments)
         if self.positions is not None and self.positions.dim() == 2:
             self.positions = pick(self.positions)
 

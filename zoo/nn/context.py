@@ -34,6 +34,7 @@ class Context:
     memory_padding: Tensor | None = None  # (B, M) True where real
     cond: Tensor | None = None  # (B, D) conditioning vector for adaptive norms
     plain: bool = False  # positions are 0..T-1, nothing is cached, padded or packed: kernels may use their fast path
+    maps: dict[nn.Module, Tensor] | None = None  # (B, H, T, S) float32 weights of each layer, where they are asked for
     _memo: dict = field(default_factory=dict, repr=False)
 
     def once(self, key: Hashable, make: Callable[[], V]) -> V:

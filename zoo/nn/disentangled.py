@@ -73,7 +73,7 @@ class Disentangled(Position):
             apart = log_buckets(apart, self.buckets, self.furthest)
         elif apart.dim() == 2:  # then positions count on, and none are further apart than there are keys
             reach = min(half, count)
-        vectors = self.norm(self.table.weight[half - reach : half + reach])
+        vectors = self.norm(self.table(torch.arange(half - reach, half + reach, device=apart.device)))
         return vectors, (apart + reach).clamp(0, 2 * reach - 1)
 
 

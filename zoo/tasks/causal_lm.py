@@ -7,9 +7,13 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from zoo.nn import Backbone, Cache, HeadFactory
+from zoo.pictures import Picture, Sheet
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task, require_causal, require_each_token
+from zoo.tasks.showing import columns, sequences
+from zoo.tasks.task import Task, each, require_causal, require_each_token
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
+
+LONGEST = 256  # tokens that a picture shows of a sequence
 
 
 class CausalLM(Task):
@@ -43,6 +47,15 @@ class CausalLM(Task):
         nobody looks that way."""
         return self.backbone(self.embed(tokens.value), cache=cache)
 
+    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        return self(tokens), tokens.padding
+
+    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
+        return each(self.head, states, pre_logits, padding)
+
+    def observe(self, batch: Batch) -> None:
+        self(batch.input)
+
     def step(self, batch: Batch, training: bool) -> Scores:
         tokens = batch.input
         states, target = self(tokens)[:, :-1], tokens.value[:, 1:]
@@ -68,3 +81,14 @@ class CausalLM(Task):
         """The likeliest next token at every position: (B, T) or (B, T, F)."""
         states = self(batch.input)
         return self.tokenizer.choose(self.head(states.flatten(0, 1))).unflatten(0, states.shape[:2])
+
+    def sheets(self, batch: Batch) -> list[Picture]:
+        truths = sequences(batch.input)
+        if self.tokenizer.length is None:  # an image is completed, a longer text or sound only so far
+            truths = [truth[:LONGEST] for truth in truths]
+        given = max(1, min(map(len, truths)) // 2)
+        start = torch.stack([truth[:given] for truth in truths])
+        written = self.generate(start, max(map(len, truths)) - given)
+        rows = [self.tokenizer.continued(t, w[: len(t)], given) for t, w in zip(truths, written, strict=True)]
+        title = f"Continued after the first {given} tokens, the likeliest one each time"
+        return [Sheet("continued", title, columns(self.tokenizer, rows))]

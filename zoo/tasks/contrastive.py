@@ -12,9 +12,11 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
 from zoo.nn import Backbone, Mean, Pool
+from zoo.pictures import Column, Picture, Sheet
 from zoo.tasks.metrics import distributed, every
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task, pooled
+from zoo.tasks.showing import decoded
+from zoo.tasks.task import Task, extended
 from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
 
 CHUNK = 1024  # inputs that are compared with all targets at once
@@ -77,8 +79,20 @@ class Contrastive(Task):
         return self.encode(tokens, *parts)
 
     def encode(self, tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone, projection) -> Tensor:
-        x = pooled(tokens, embed, pool, backbone)
-        return F.normalize(x if projection is None else projection(x), dim=-1)
+        states, padding = extended(tokens, embed, pool, backbone)
+        return unit(pool(states, padding), projection)
+
+    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        return extended(tokens, self.embed, self.pool, self.backbone)
+
+    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
+        x = self.pool(states, padding)
+        return x if pre_logits else unit(x, self.projection)
+
+    def observe(self, batch: Batch) -> None:
+        self(batch.input)
+        if batch.target is not None:
+            self.target(batch.target)
 
     def similarity(self, input: Tokens, target: Tokens) -> Tensor:
         """(B, B') logits: scaled cosines of every input with every target."""
@@ -103,6 +117,8 @@ class Contrastive(Task):
     def measure(self, texts: list[tuple[str, str]]) -> dict[str, float]:
         """Recall over the whole split: how often an input's target is among its nearest 1, 5 and 10 of all."""
         kept, self.kept = every([(a, b) for a, b in self.kept]), []
+        if not kept:
+            return {}
         a, b = (torch.cat(side) for side in zip(*kept, strict=True))
         rank = torch.cat([ranks(a[i : i + CHUNK], b, b[i : i + CHUNK]) for i in range(0, len(a), CHUNK)])
         return {f"recall@{k}": float((rank < k).float().mean()) for k in (1, 5, 10)}
@@ -113,6 +129,21 @@ class Contrastive(Task):
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """(B, E) unit vectors of the inputs."""
         return self(batch.input)
+
+    def sheets(self, batch: Batch) -> list[Picture]:
+        assert batch.target is not None and self.target_tokenizer is not None
+        cosines = (self(batch.input).float() @ self.target(batch.target).float().mT).cpu()
+        parts = [
+            decoded("input", self.tokenizer, batch.input),
+            Column("cosine with each target; the nearest framed, blue if right", "values", list(cosines)),
+            decoded("target", self.target_tokenizer, batch.target),
+        ]
+        return [Sheet("similarities", "How near each input is to each target", parts)]
+
+
+def unit(x: Tensor, projection: nn.Module | None) -> Tensor:
+    """(B, D) -> (B, E) vectors of length 1."""
+    return F.normalize(x if projection is None else projection(x), dim=-1)
 
 
 def together(side: Tensor) -> Tensor:

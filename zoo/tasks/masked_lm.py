@@ -7,9 +7,11 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from zoo.nn import Backbone, HeadFactory
+from zoo.pictures import Picture, Sheet
 from zoo.tasks.masking import Masking, RandomMasking, fresh_keys
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task
+from zoo.tasks.showing import columns, keyed
+from zoo.tasks.task import Task, each
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
@@ -42,6 +44,15 @@ class MaskedLM(Task):
         """Tokens, with those where ``hidden`` (B, T) is True made invisible -> (B, T, D) states."""
         return self.backbone(self.embed(tokens.value, hidden, tokens.types), padding=tokens.padding)
 
+    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        return self(tokens), tokens.padding
+
+    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
+        return each(self.head, states, pre_logits, padding)
+
+    def observe(self, batch: Batch) -> None:
+        self(batch.input)
+
     def hide(self, batch: Batch) -> Tensor:
         """(B, T) True where this batch's tokens are to be guessed."""
         tokens = batch.input
@@ -63,3 +74,11 @@ class MaskedLM(Task):
         value = batch.input.value.clone()
         value[hidden] = guess.to(value.dtype)
         return value
+
+    def sheets(self, batch: Batch) -> list[Picture]:
+        batch = keyed(batch)
+        guess, hidden = self.predict_step(batch, 0), self.hide(batch)
+        parts = zip(batch.input.value, guess, hidden, batch.input.real, strict=True)
+        rows = [self.tokenizer.guessed(value[real], new[real], mask[real]) for value, new, mask, real in parts]
+        title = f"Hidden {self.tokenizer.unit} guessed from the others"
+        return [Sheet("masked", title, columns(self.tokenizer, rows))]

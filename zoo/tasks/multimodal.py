@@ -1,15 +1,17 @@
 """One set of weights on several modalities: tasks that share a backbone, each with its own tokenizer and head."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from lightning.pytorch.cli import OptimizerCallable
-from torch import nn
+from torch import Tensor, nn
 
 from zoo.nn import Backbone
+from zoo.pictures import Picture
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.task import Task
-from zoo.tokenizers import Batch, Scores
+from zoo.tokenizers import Batch, Scores, Tokens
 
 
 class Multimodal(Task):
@@ -36,6 +38,14 @@ class Multimodal(Task):
         """The states (B, T, D) of each task's batch."""
         return {name: self.tasks[name](part.input) for name, part in batch.items() if part is not None}
 
+    def tokens(self, x: object, target: bool = False) -> Tokens:
+        raise ValueError(f"Multimodal has several tasks; ask one of .tasks: {', '.join(map(repr, self.tasks))}")
+
+    def attention(self, x: dict[str, Batch | None], target: None = None) -> dict[str, Tensor]:
+        """Those of each task's batch, with its name in front: "text/backbone.blocks.0.mixer"."""
+        parts = {name: self.tasks[name].attention(part) for name, part in x.items() if part is not None}
+        return {f"{name}/{path}": value for name, maps in parts.items() for path, value in maps.items()}
+
     def predict_step(self, batch: dict[str, Batch | None], batch_idx: int) -> dict:
         """What each task predicts for its batch."""
         return {
@@ -58,3 +68,22 @@ class Multimodal(Task):
             own = {key.split("/", 1)[1]: value for key, value in means.items() if key.startswith(f"{name}/")}
             derived |= {f"{name}/{key}": value for key, value in task.derive(own).items()}
         return derived
+
+    def measure(self, texts: list[tuple[str, str]]) -> dict[str, float]:
+        """What the tasks measure over a whole split."""
+        return {f"{name}/{key}": score for name, task in self.tasks.items() for key, score in task.measure([]).items()}
+
+    def sheets(self, batch: dict[str, Batch]) -> list[Picture]:
+        """Those of each task, its name before theirs."""
+        return [
+            replace(sheet, name=f"{name}-{sheet.name}")
+            for name, part in batch.items()
+            for sheet in self.tasks[name].sheets(part)
+        ]
+
+    def looks(self, batch: dict[str, Batch]) -> list[Picture]:
+        return [
+            replace(sheet, name=f"{name}-{sheet.name}")
+            for name, part in batch.items()
+            for sheet in self.tasks[name].looks(part)
+        ]

@@ -7,9 +7,12 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from zoo.nn import Cache, EncoderDecoder, HeadFactory
+from zoo.pictures import Picture, Sheet
+from zoo.tasks.looking import across, last
 from zoo.tasks.metrics import TextMetric
 from zoo.tasks.schedule import Schedule, WarmupCosine
-from zoo.tasks.task import Task, require_causal, require_each_token
+from zoo.tasks.showing import column, decoded, sequences
+from zoo.tasks.task import Task, each, require_causal, require_each_token
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
@@ -61,6 +64,18 @@ class Seq2Seq(Task):
         memory, padding = self.encode(source)
         x = torch.cat((self.target_embed.start(len(target)), self.target_embed(target.value[:, :-1])), 1)
         return self.backbone.decoder(x, memory=memory, memory_padding=padding)
+
+    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        return self.encode(tokens)
+
+    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
+        return each(self.head, states, pre_logits, padding)
+
+    def observe(self, batch: Batch) -> None:
+        if batch.target is None:
+            self.encode(batch.input)
+        else:
+            self(batch.input, self.target_tokenizer.written(batch.target))
 
     def step(self, batch: Batch, training: bool) -> Scores:
         assert batch.target is not None, "Seq2Seq needs pairs"
@@ -116,3 +131,28 @@ class Seq2Seq(Task):
     def predict_step(self, batch: Batch, batch_idx: int) -> list:
         """What the target tokenizer makes of each decoded sequence: texts, images or spectrograms."""
         return [self.target_tokenizer.decode(row) for row in self.generate(batch.input)]
+
+    def sheets(self, batch: Batch) -> list[Picture]:
+        assert batch.target is not None and self.target_tokenizer is not None
+        tokenizer, references = self.target_tokenizer, sequences(batch.target)
+        longest = max(map(len, references))
+        written = self.generate(batch.input, longest if tokenizer.endless else None)
+        if tokenizer.endless:
+            written = [row[: len(reference)] for row, reference in zip(written, references, strict=True)]
+        pairs = zip(written, references, strict=True)
+        parts = [
+            decoded("source", self.tokenizer, batch.input),
+            decoded("reference", tokenizer, batch.target),
+            column("decoded", tokenizer, [tokenizer.against(row, reference) for row, reference in pairs]),
+        ]
+        return [Sheet("decoded", "Decoded from the sources, the likeliest token each time", parts)]
+
+    def looks(self, batch: Batch) -> list[Picture]:
+        assert batch.target is not None and self.target_tokenizer is not None
+        target = self.target_tokenizer.written(batch.target)
+        maps = last(self.attention(batch), cross=True)
+        if maps is None:
+            return []
+        return across(
+            (self.tokenizer, batch.input, self.embed), (self.target_tokenizer, target, self.target_embed), maps
+        )

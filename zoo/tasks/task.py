@@ -10,14 +10,20 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from zoo.described import Described, path
-from zoo.nn import Attention, Backbone, Block, Pool
+from zoo.nn import Attention, Backbone, Block, Mean, Pool
+from zoo.pictures import Picture
+from zoo.tasks.looking import last, within
 from zoo.tasks.metrics import Meter
 from zoo.tasks.optimizer import decay_groups, fuse
+from zoo.tasks.remembered import Settings, refuse_conflicts
 from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tasks.showing import still
+from zoo.tasks.surface import Surface
+from zoo.tasks.tuning import Tuning
 from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
 
 
-class Task(Described, pl.LightningModule):
+class Task(Described, Surface, Tuning, pl.LightningModule):
     """Base of the LightningModules.  A subclass builds its parts and implements ``step``.
 
     Its whole composition is kept as plain data in ``hparams``: ``load_from_checkpoint(path)`` needs no arguments.
@@ -33,6 +39,7 @@ class Task(Described, pl.LightningModule):
         self.optimizer, self.schedule = optimizer, schedule
         self.meters = {stage: Meter() for stage in ("train", "val", "test")}
         self._logged = 0
+        self._settings: Settings | None = None
         if self._arguments is not None:
             loader = {"_class_path": path(type(self)), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
             self.save_hyperparameters({**self._arguments, **loader}, logger=False)
@@ -55,6 +62,17 @@ class Task(Described, pl.LightningModule):
     def setup(self, stage: str) -> None:
         if stage == "fit" and not self.training:  # a loaded checkpoint is handed over in evaluation mode
             self.train()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        remembered = checkpoint.get("hyper_parameters") or {}
+        refuse_conflicts(self._arguments or {}, remembered, self.state_dict(), checkpoint.get("state_dict") or {})
+
+    def on_train_start(self) -> None:
+        """What is asked for wins over what a checkpoint remembers, whose optimizer and schedule have just been read."""
+        if self._settings is None or self.trainer.global_step == 0:
+            return
+        optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
+        scheduler.base_lrs = self._settings.restore(optimizer, self._factor(scheduler.last_epoch))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         scores = self.step(batch, training=True)
@@ -104,10 +122,34 @@ class Task(Described, pl.LightningModule):
         """Scores of generated texts against their references."""
         return {}
 
+    # ---- pictures
+
+    def show(self, batch: Batch) -> list[Picture]:
+        """What the model does with a batch, to be looked at.  Deterministic; mode and random state stay as they are."""
+        with still(self):
+            return self.sheets(batch)
+
+    def show_attention(self, batch: Batch) -> list[Picture]:
+        """Who looks at whom in the last layer; else as ``show``."""
+        with still(self):
+            return self.looks(batch)
+
+    def sheets(self, batch: Batch) -> list[Picture]:
+        """The pictures of a task; called in evaluation mode, without gradients."""
+        return []
+
+    def looks(self, batch: Batch) -> list[Picture]:
+        """Its pictures of attention, likewise."""
+        maps = last(self.attention(batch))
+        if maps is None:
+            return []
+        return within(self.tokenizer, batch.input, self.embed, maps, self.num_prefix_tokens)
+
     # ---- optimization
 
     def configure_optimizers(self) -> dict:
         optimizer = fuse(self.optimizer(decay_groups(self)))
+        self._settings = Settings(optimizer)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -133,10 +175,15 @@ class Task(Described, pl.LightningModule):
         fully_shard(self, mesh=mesh)
 
 
-def pooled(tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone) -> Tensor:
-    """Tokens -> (B, D): embedded, extended by the pool's own tokens, and read by it after the backbone."""
+def extended(tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone) -> tuple[Tensor, Tensor | None]:
+    """Tokens -> (B, T, D) states and their padding: embedded, the pool's own tokens in front, after the backbone."""
     x, padding = pool.extend(embed(tokens.value, types=tokens.types), embed.padding(tokens.padding))
-    return pool(backbone(x, padding=padding), padding)
+    return backbone(x, padding=padding), padding
+
+
+def each(head: nn.Module, states: Tensor, pre_logits: bool, padding: Tensor | None) -> Tensor:
+    """``forward_head`` of the tasks whose head reads every token."""
+    return Mean()(states, padding) if pre_logits else head(states)
 
 
 def require_causal(backbone: nn.Module, task: str) -> None:

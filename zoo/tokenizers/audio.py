@@ -73,6 +73,7 @@ class Frames(FeatureTokenizer):
     """
 
     modality = "audio"
+    unit = "frames"
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Frames(FeatureTokenizer):
         if stack < 1:
             raise ValueError(f"stack={stack} frames cannot make a token; 1 is the least")
         self.spectrogram, self.stack, self.stem = spectrogram, stack, stem
-        self.features = stack * spectrogram.mels
+        self.features, self.period = stack * spectrogram.mels, spectrogram.period
 
     def encode(self, raw: Waveform) -> Tensor:
         """(N,) samples -> (T, F); the last token is filled up with the last frame."""
@@ -104,6 +105,11 @@ class Frames(FeatureTokenizer):
     def decode(self, value: Tensor) -> Tensor:
         """(T, F) -> (n, m), the spectrogram."""
         return value.reshape(-1, self.spectrogram.mels)
+
+    def regarded(self, value: Tensor, weights: Tensor) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """The spectrogram with a curve for the mean of the heads and one for each."""
+        over = torch.cat((weights.mean(0, keepdim=True), weights))
+        return {"sound, and the weight of each moment; black: the mean of the heads": (self.decode(value), over)}
 
     def listen(self, value: Tensor) -> Waveform:
         """(T, F) -> sound, with guessed phases."""

@@ -2,7 +2,9 @@
 
 # Shapes: B batch, T tokens, F features a token, D model width.
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +63,7 @@ class FeatureTokenizer(Tokenizer):
     """
 
     features: int
+    endless = True
     stem: Callable[..., Embed] | None = None
 
     def embed(self, dim: int) -> Embed:
@@ -76,3 +79,15 @@ class FeatureTokenizer(Tokenizer):
 
     def choose(self, prediction: Tensor) -> Tensor:
         return prediction
+
+    def guessed(self, truth: Tensor, guess: Tensor, hidden: Tensor) -> dict[str, Any]:
+        """Hidden features are NaN."""
+        return self._three(truth, "masked", hidden, "guessed", guess)
+
+    def continued(self, truth: Tensor, written: Tensor, given: int) -> dict[str, Any]:
+        later = torch.arange(len(truth), device=truth.device) >= given
+        return self._three(truth, "given", later, "completed", written)
+
+    def _three(self, truth: Tensor, shown: str, hidden: Tensor, made: str, other: Tensor) -> dict[str, Any]:
+        visible = truth.masked_fill(hidden[:, None], math.nan)
+        return {"original": self.decode(truth), shown: self.decode(visible), made: self.decode(other)}

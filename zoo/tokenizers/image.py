@@ -15,6 +15,7 @@ from zoo.described import Described
 from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer, LinearEmbed
 
 Filter = Literal["bilinear", "bicubic", "nearest"]
+HEADS = 10  # that a picture of attention has room for
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> PIL's name
 
 
@@ -119,6 +120,7 @@ class Patches(FeatureTokenizer):
     """
 
     modality = "image"
+    unit = "patches"
 
     def __init__(
         self,
@@ -182,6 +184,12 @@ class Patches(FeatureTokenizer):
     def decode(self, value: Tensor) -> Tensor:
         """(T, F) -> (C, H, W), floats in [0, 1]."""
         return (self.unpatchify(value.float()) * self.std.to(value.device) + self.mean.to(value.device)).clamp(0, 1)
+
+    def regarded(self, value: Tensor, weights: Tensor) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """The image, and over it the mean of the heads and each of the first ``HEADS``."""
+        image, grids = self.decode(value), weights.unflatten(-1, self.grid)  # (H, rows, columns)
+        heads = {f"head {i + 1}": (image, grid) for i, grid in enumerate(grids[:HEADS])}
+        return {"image": (image, None), "mean": (image, grids.mean(0)), **heads}
 
 
 def _per_channel(name: str, value: Sequence[float] | float, channels: int) -> Tensor:

@@ -18,6 +18,7 @@ class Spectrogram(Described):
 
     rate: int
     mels: int
+    period: float | None = None  # seconds from one frame to the next, where they are known
 
     def __call__(self, samples: Tensor) -> Tensor:
         raise NotImplementedError
@@ -43,6 +44,7 @@ class LogMel(Spectrogram):
     ):
         self.rate, self.mels, self.window, self.hop = rate, mels, window, hop
         self.floor, self.mean, self.std, self.scale = floor, mean, std, scale
+        self.period = hop / rate
 
     def __call__(self, samples: Tensor) -> Tensor:
         return ((self._power(samples).mT + self.floor).log() - self.mean) / self.std
@@ -66,6 +68,7 @@ class MeanNormalised(Spectrogram):
 
     def __init__(self, spectrogram: Spectrogram = LogMel()):
         self.spectrogram, self.rate, self.mels = spectrogram, spectrogram.rate, spectrogram.mels
+        self.period = spectrogram.period
 
     def __call__(self, samples: Tensor) -> Tensor:
         frames = self.spectrogram(samples)
@@ -78,6 +81,8 @@ class WhisperLogMel(Spectrogram):
 
     Every sound is cut to ``seconds``, or filled up with silence to them (published: 30); None takes it as it is.
     """
+
+    period = 0.01
 
     def __init__(self, mels: int = 80, seconds: float | None = None):
         self.rate, self.mels, self.seconds = 16_000, mels, seconds
@@ -107,6 +112,8 @@ class KaldiLogMel(Spectrogram):
     """Kaldi's filter bank as the Audio Spectrogram Transformer uses it (Gong et al. 2021): 25 ms Hanning windows every
     10 ms, (x - ``mean``) / (2 ``std``).  ``frames`` is their number, where it is fixed: the rest is cut off, or zeros
     are put after them before all is normalised."""
+
+    period = 0.01
 
     def __init__(
         self,

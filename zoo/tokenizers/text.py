@@ -2,9 +2,13 @@
 
 # Shapes: B batch, T tokens, V vocabulary, D model width, N tokens taken from anywhere in a batch.
 
+import difflib
+import itertools
 import math
+import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +16,11 @@ from torch import Tensor, nn
 
 from zoo.nn import HeadFactory, Project
 from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer, Tokens
+
+Pieces = list[tuple[str, str]]  # (text, mark), see zoo.pictures
+EMPTY = "\N{EMPTY SET}"  # a token without text
+LINE_END = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
+WORDS = re.compile(r"\s*(?:\w+|[^\w\s]|$)")  # with the spaces before them
 
 
 class TextTokenizer(Tokenizer):
@@ -80,6 +89,54 @@ class TextTokenizer(Tokenizer):
     def ended(self, value: Tensor) -> Tensor:
         end = self.find("eos")
         return torch.zeros_like(value, dtype=torch.bool) if end is None else value == end
+
+    def pieces(self, value: Tensor, marks: list[str]) -> Pieces:
+        """(T,) ids and a mark for each -> the text, cut where the mark changes.  Marked tokens that have no text, such
+        as the end of a sequence, are seen as one letter."""
+        out: Pieces = []
+        start, before = 0, ""
+        for mark, group in itertools.groupby(marks):
+            end = start + len(list(group))
+            after = self.decode(value[:end])
+            # what the run adds to the text before it, which its own decoding may lack: spaces between words
+            text = after[len(before) :] if after.startswith(before) else self.decode(value[start:end])
+            if text or mark:
+                out.append((text or EMPTY, mark))
+            start, before = end, after
+        return out
+
+    def guessed(self, truth: Tensor, guess: Tensor, hidden: Tensor) -> dict[str, Any]:
+        right = (truth == guess).tolist()
+        guesses = ["" if not h else "right" if r else "wrong" for h, r in zip(hidden.tolist(), right, strict=True)]
+        columns = {
+            "passage": self.pieces(truth, ["hidden" if h else "" for h in hidden.tolist()]),
+            "with the guesses": self.pieces(guess, guesses),
+        }
+        return {
+            heading: [(text.replace("\n", LINE_END) if mark else text, mark) for text, mark in pieces]
+            for heading, pieces in columns.items()
+        }
+
+    def continued(self, truth: Tensor, written: Tensor, given: int) -> dict[str, Any]:
+        def marked(value: Tensor, mark: str) -> Pieces:
+            return self.pieces(value, [""] * given + [mark] * (len(value) - given))
+
+        return {"original": marked(truth, "hidden"), "continued": marked(written, "new")}
+
+    def against(self, value: Tensor, reference: Tensor) -> Pieces:
+        """Words that do not stand in the reference, in its order, are marked "other"; where all is equal, "right"."""
+        words, others = (WORDS.findall(self.decode(side)) for side in (value, reference))
+        bare, wanted = ([word.strip() for word in side] for side in (words, others))
+        if bare == wanted:
+            return [("".join(words) or EMPTY, "right")]
+        same: set[int] = set()
+        for block in difflib.SequenceMatcher(None, bare, wanted, autojunk=False).get_matching_blocks():
+            same |= set(range(block.a, block.a + block.size))
+        pieces = [(word, "" if i in same else "other") for i, word in enumerate(words) if word]
+        return pieces or [(EMPTY, "other")]
+
+    def labels(self, value: Tensor) -> list[str]:
+        return [self.decode(token[None]) or EMPTY for token in value]
 
     def sizes(self, device: torch.device) -> Tensor | None:
         """(V,) bytes that each token stands for, where tokens stand for bytes."""

@@ -35,6 +35,10 @@ class Tokens:
         """(B, T) True where a token is real."""
         return self.value.new_ones(self.value.shape[:2], dtype=torch.bool) if self.padding is None else self.padding
 
+    def take(self, count: int) -> Tokens:
+        """The first ``count`` sequences."""
+        return moved(self, "__getitem__", slice(count))
+
     def to(self, *args: Any, **kwargs: Any) -> Tokens:
         return moved(self, "to", *args, **kwargs)
 
@@ -53,6 +57,12 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.input)
+
+    def take(self, count: int) -> Batch:
+        """The first ``count`` samples."""
+        pair = (self.input.take(count), None if self.target is None else self.target.take(count))
+        rest = (None if value is None else value[:count] for value in (self.label, self.key))
+        return Batch(*pair, *rest)
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         return moved(self, "to", *args, **kwargs)
@@ -105,6 +115,9 @@ class Tokenizer(Described):
 
     modality = ""  # the name of the field that it reads in a data set: "text", "image" or "audio"
     length: int | None = None  # tokens of every sequence, where that is fixed
+    unit = "tokens"  # what a token of it is called in a picture's title
+    endless = False  # is there no token that ends a sequence?
+    period: float | None = None  # seconds from one frame of ``decode``'s spectrogram to the next, where it makes one
 
     def encode(self, raw: Any) -> Tensor:
         """One raw item -> (T,) ids or (T, F) features.  Raises ValueError for what it cannot read."""
@@ -129,6 +142,29 @@ class Tokenizer(Described):
 
     def decode(self, value: Tensor) -> Any:
         """One sequence (T,) or (T, F), without padding -> text, image or spectrogram."""
+        raise NotImplementedError
+
+    def guessed(self, truth: Tensor, guess: Tensor, hidden: Tensor) -> dict[str, Any]:
+        """What to compare where the tokens ``hidden`` (T,) of a sequence ``truth`` were guessed, as the sequence
+        ``guess`` has them: heading -> what ``decode`` gives, or pieces of text (text, mark) as in ``zoo.pictures``."""
+        raise NotImplementedError
+
+    def continued(self, truth: Tensor, written: Tensor, given: int) -> dict[str, Any]:
+        """The same where all after the first ``given`` tokens were ``written``."""
+        raise NotImplementedError
+
+    def against(self, value: Tensor, reference: Tensor) -> Any:
+        """What ``decode`` gives of a written sequence, or pieces of text in which a difference to ``reference`` is
+        marked."""
+        return self.decode(value)
+
+    def labels(self, value: Tensor) -> list[str] | None:
+        """The text of each token, where tokens are text."""
+        return None
+
+    def regarded(self, value: Tensor, weights: Tensor) -> dict[str, tuple[Any, Tensor | None]]:
+        """How much each head regards each token of a sequence, (H, T), to be seen over what ``decode`` gives where
+        tokens are no text: heading -> (it, the weights that lie over it as in ``zoo.pictures.Column``, or None)."""
         raise NotImplementedError
 
     def embed(self, dim: int) -> Embed:
