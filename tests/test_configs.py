@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import zoo
-from zoo.cli.configs import shipped
+from zoo.listing import shipped
 
 RECIPES = {name: path for name, path in shipped().items() if "/" not in name}
 PARTIAL = {"vit_cifar_cpu", "fsdd_unheard"}  # composed with the config whose name it begins with

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from zoo.cli.configs import shipped
+from zoo.listing import shipped, sweeps
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf8")
@@ -15,8 +15,9 @@ YAML = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize("number", [i for i, code in enumerate(PYTHON) if not code.startswith("# my_parts.py")])
-def test_its_python_runs(number, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_its_python_runs(number, command):
+    if PYTHON[number].startswith("# after the training above"):
+        assert command("fit", "--config", "vit_digits", "--trainer.max_steps=2", "--trainer.limit_val_batches=1").code == 0
     exec(compile(PYTHON[number], f"README.md, block {number}", "exec"), {"__name__": "readme"})
 
 
@@ -35,6 +36,13 @@ def test_its_part_drops_into_a_config(command, tmp_path):
 def test_the_configs_that_it_names_are_shipped():
     named = set(re.findall(r"--config ([\w/]+)", TEXT)) - {"NAME"}
     assert named and named <= set(shipped())
+    assert set(re.findall(r"configs/sweeps/(\w+)", TEXT)) <= set(sweeps())
+
+
+@pytest.mark.skipif(not (README.parent / "docs").is_dir(), reason="the tests run beside an installed wheel")
+def test_the_pages_and_pictures_that_it_shows_are_there():
+    for path in re.findall(r"\]\((docs/[\w./]+)\)", TEXT):
+        assert (README.parent / path).is_file(), path
 
 
 def test_the_tree_is_the_tree():

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, ModelParallelStrategy
 from PIL import Image
 
 from tests.tasks.conftest import TOKENIZERS, Repeat, backbone, batch
 from zoo.callbacks import Pictures
-from zoo.callbacks.pictures import wanted
+from zoo.callbacks.pictures import send, wanted
 from zoo.models import ViT
 from zoo.tasks import Classify, MaskedLM
 
@@ -134,6 +134,15 @@ def test_weights_and_biases_gets_the_pictures(trainer, tmp_path):
     (media,) = tmp_path.glob("wandb/offline-run-*/files/media/images/pictures/masked*.png")
     with Image.open(media) as sent, Image.open(tmp_path / "pictures" / "masked-step000002.png") as kept:
         assert sent.tobytes() == kept.tobytes()
+
+
+def test_tensorboard_gets_an_image_of_bytes(monkeypatch):
+    got = []
+    board = SimpleNamespace(add_image=lambda *words, **more: got.append((words, more)))
+    monkeypatch.setattr(TensorBoardLogger, "experiment", board)
+    send(TensorBoardLogger.__new__(TensorBoardLogger), "pictures/a", Image.new("RGB", (5, 3), "red"), 7)
+    (((key, pixels, step), more),) = got
+    assert (key, step, pixels.shape, more) == ("pictures/a", 7, (3, 5, 3), {"dataformats": "HWC"})
 
 
 SCRIPT = """

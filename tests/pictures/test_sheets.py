@@ -139,7 +139,7 @@ def test_several_tasks_show_theirs_under_their_names():
     assert [sheet.name for sheet in task.show_attention(data)] == ["text-attention", "audio-attention"]
 
 
-def test_showing_leaves_mode_and_random_numbers_alone():
+def test_showing_leaves_mode_and_random_numbers_alone(monkeypatch):
     task = MaskedLM(backbone(), TOKENIZERS["image"]).train()
     task.head.eval()  # a frozen part
     state = torch.get_rng_state()
@@ -147,6 +147,9 @@ def test_showing_leaves_mode_and_random_numbers_alone():
     task.show_attention(batch("image"))
     assert torch.equal(torch.get_rng_state(), state)
     assert task.training and task.backbone.training and not task.head.training
+    monkeypatch.setattr(task, "sheets", lambda data: [torch.rand(1)])  # a task of somebody's own
+    task.show(batch("image"))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 # ---- confusion

@@ -27,6 +27,8 @@ class Throughput(Callback):
     devices could do at most (model FLOPs utilisation, Chowdhery et al. 2022), logged where that is known.
     """
 
+    _tokens: Tensor | int
+
     def __init__(self) -> None:
         self.samples, self.tokens, self.seconds = 0, 0, 0.0
         self.flops_per_sample: float | None = None
@@ -100,4 +102,4 @@ class Throughput(Callback):
 
     def _restart(self, step: int) -> None:
         self._step, self._samples, self._since = step, 0, time.perf_counter()
-        self._tokens: Tensor | int = 0
+        self._tokens = 0

@@ -50,8 +50,8 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
     callbacks = list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
     saving = given["enable_checkpointing"] is not False
     defaults: dict[type[Callback], Callback | None] = {  # each unless the user gave one of its kind
+        Pictures: Pictures(),  # before what stops the clock for a validation
         Throughput: Throughput(),
-        Pictures: Pictures(),
         ModelCheckpoint: best(monitor) if saving else None,
         ModelSummary: Summary() if given["enable_model_summary"] is not False else None,
         ProgressBar: progress() if given["enable_progress_bar"] is not False else None,
