@@ -17,8 +17,10 @@ from PIL import Image
 from tests.tasks.conftest import TOKENIZERS, Repeat, backbone, batch
 from zoo.callbacks import Pictures
 from zoo.callbacks.pictures import send, wanted
+from zoo.data import Images
 from zoo.models import ViT
 from zoo.tasks import Classify, MaskedLM
+from zoo.tokenizers import Patches
 
 QUIET = {"num_sanity_val_steps": 2}
 
@@ -46,6 +48,18 @@ def test_so_many_samples_of_the_first_batch_are_shown(trainer, monkeypatch):
     trainer(callbacks=[Pictures(samples=3)], max_epochs=1).fit(task, Repeat(batch("image"), 2))
     (data,) = shown
     assert torch.equal(data.input.value, batch("image").input.value[:3]) and len(data.key) == len(data.label) == 3
+
+
+def test_the_samples_of_our_data_come_from_all_over_the_set_and_stay_the_same(trainer, monkeypatch):
+    """Class folders are sorted: the first ones would all be of one class."""
+    shown = []
+    task = Classify(ViT(dim=16, depth=1, heads=2, grid=2, prefix=0), Patches(8, 4, channels=1), classes=10)
+    monkeypatch.setattr(task, "show", lambda data: shown.append(data) or [])
+    data = Images(batch_size=32)
+    trainer(callbacks=[Pictures(samples=5)], max_epochs=2).fit(task, data)
+    labels = data.source.splits["val"].label
+    assert [batch.label.tolist() for batch in shown] == [labels[[0, 18, 36, 54, 72]].tolist()] * 2
+    assert torch.equal(shown[0].key, shown[1].key)
 
 
 @pytest.mark.parametrize("why", ["fast_dev_run", "validations"])

@@ -12,20 +12,22 @@ from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 from PIL.Image import Image
 
+from zoo.data import Combined, DataModule
 from zoo.pictures import Picture
 from zoo.tasks import Task
 from zoo.tokenizers import Batch
 
+OURS = (DataModule, Combined)
 SHARDED = (ModelParallelStrategy, FSDPStrategy, DeepSpeedStrategy)  # one process alone cannot run such a model
 log = logging.getLogger(__name__)
 
 
 class Pictures(Callback):
     """Writes ``pictures/NAME-stepNNNNNN.png`` to the run's directory at the end of every ``every``-th validation, and
-    to W&B and TensorBoard: what the task shows of the first ``samples`` validation samples.
+    to W&B and TensorBoard: what the task shows of ``samples`` validation samples, always the same ones, from all over
+    the set; of data modules of other libraries the first ones.
 
-    With ``attention``, also who looks at whom in the last layer.  The same samples are shown each time where the order
-    of validation samples is the same.  Nothing is drawn in a sanity check, in ``fast_dev_run`` and of a sharded model;
+    With ``attention``, also who looks at whom in the last layer.  Nothing is drawn in a sanity check, in ``fast_dev_run`` and of a sharded model;
     a picture that cannot be drawn is warned of, and training goes on.
     """
 
@@ -45,7 +47,7 @@ class Pictures(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if batch_idx == dataloader_idx == 0 and wanted(trainer, pl_module):
+        if batch_idx == dataloader_idx == 0 and wanted(trainer, pl_module) and not isinstance(trainer.datamodule, OURS):
             self.kept = taken(batch, self.samples)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -53,9 +55,14 @@ class Pictures(Callback):
         if not wanted(trainer, pl_module):
             return
         self.validations += 1
-        if batch is None or self.validations % self.every or not trainer.is_global_zero:
+        if self.validations % self.every or not trainer.is_global_zero:
             return
         assert isinstance(pl_module, Task)
+        if isinstance(trainer.datamodule, OURS):
+            batch = trainer.datamodule.sample("val", self.samples)
+            batch = pl_module.transfer_batch_to_device(batch, pl_module.device, 0)
+        if batch is None:
+            return
         for show in [pl_module.show, *([pl_module.show_attention] if self.attention else [])]:
             try:  # a long training is worth more than its pictures
                 with trainer.precision_plugin.forward_context():

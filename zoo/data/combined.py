@@ -53,6 +53,11 @@ class Combined(pl.LightningDataModule):
     def predict_dataloader(self) -> CombinedLoader | list:
         return self._evaluation(DataModule.test_dataloader)
 
+    def sample(self, split: str, count: int) -> dict[str, Batch]:
+        """``count`` samples from all over a split of each member that has it."""
+        members = self.members().items()
+        return {name: part.sample(split, count) for name, part in members if split in part.source.splits}
+
     def on_before_batch_transfer(self, batch: dict[str, Batch | None], dataloader_idx: int) -> dict[str, Batch]:
         return {name: part for name, part in batch.items() if part is not None}
 
