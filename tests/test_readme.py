@@ -17,7 +17,8 @@ YAML = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 @pytest.mark.parametrize("number", [i for i, code in enumerate(PYTHON) if not code.startswith("# my_parts.py")])
 def test_its_python_runs(number, command):
     if PYTHON[number].startswith("# after the training above"):
-        assert command("fit", "--config", "vit_digits", "--trainer.max_steps=2", "--trainer.limit_val_batches=1").code == 0
+        short = ("max_epochs=1", "limit_train_batches=2", "limit_val_batches=1", "check_val_every_n_epoch=1")
+        assert command("fit", "--config", "vit_digits", *(f"--trainer.{word}" for word in short)).code == 0
     exec(compile(PYTHON[number], f"README.md, block {number}", "exec"), {"__name__": "readme"})
 
 

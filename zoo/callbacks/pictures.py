@@ -27,8 +27,8 @@ class Pictures(Callback):
     to W&B and TensorBoard: what the task shows of ``samples`` validation samples, always the same ones, from all over
     the set; of data modules of other libraries the first ones.
 
-    With ``attention``, also who looks at whom in the last layer.  Nothing is drawn in a sanity check, in ``fast_dev_run`` and of a sharded model;
-    a picture that cannot be drawn is warned of, and training goes on.
+    With ``attention``, also who looks at whom in the last layer.  Nothing is drawn in a sanity check, in
+    ``fast_dev_run`` and of a sharded model; a picture that cannot be drawn is warned of, and training goes on.
     """
 
     def __init__(self, every: int = 1, samples: int = 8, attention: bool = False):

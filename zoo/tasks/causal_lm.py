@@ -10,13 +10,13 @@ from zoo.nn import Backbone, Cache, HeadFactory
 from zoo.pictures import Picture, Sheet
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.showing import columns, sequences
-from zoo.tasks.task import Task, each, require_causal, require_each_token
+from zoo.tasks.task import OneSequence, require_causal, require_each_token
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 LONGEST = 256  # tokens that a picture shows of a sequence
 
 
-class CausalLM(Task):
+class CausalLM(OneSequence):
     """Predict the next token: Radford et al. 2018 (GPT) for text, Chen et al. 2020 (iGPT) for images, Chung et al. 2019
     (APC) for audio.
 
@@ -46,15 +46,6 @@ class CausalLM(Task):
         """Tokens -> (B, T, D) states, each having seen the tokens up to its own.  Padding on the right needs no mask:
         nobody looks that way."""
         return self.backbone(self.embed(tokens.value), cache=cache)
-
-    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
-        return self(tokens), tokens.padding
-
-    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
-        return each(self.head, states, pre_logits, padding)
-
-    def observe(self, batch: Batch) -> None:
-        self(batch.input)
 
     def step(self, batch: Batch, training: bool) -> Scores:
         tokens = batch.input

@@ -11,11 +11,11 @@ from zoo.pictures import Picture, Sheet
 from zoo.tasks.masking import Masking, RandomMasking, fresh_keys
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.showing import columns, keyed
-from zoo.tasks.task import Task, each
+from zoo.tasks.task import OneSequence
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
-class MaskedLM(Task):
+class MaskedLM(OneSequence):
     """Guess hidden tokens: Devlin et al. 2018 (BERT) for text, Xie et al. 2022 (SimMIM) for images.
 
     Every chosen token is hidden entirely, not by BERT's 80/10/10 rule, which Wettig et al. 2023 found to bring nothing.
@@ -43,15 +43,6 @@ class MaskedLM(Task):
     def forward(self, tokens: Tokens, hidden: Tensor | None = None) -> Tensor:
         """Tokens, with those where ``hidden`` (B, T) is True made invisible -> (B, T, D) states."""
         return self.backbone(self.embed(tokens.value, hidden, tokens.types), padding=tokens.padding)
-
-    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
-        return self(tokens), tokens.padding
-
-    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
-        return each(self.head, states, pre_logits, padding)
-
-    def observe(self, batch: Batch) -> None:
-        self(batch.input)
 
     def hide(self, batch: Batch) -> Tensor:
         """(B, T) True where this batch's tokens are to be guessed."""

@@ -175,6 +175,21 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         fully_shard(self, mesh=mesh)
 
 
+class OneSequence(Task):
+    """Base of the tasks whose head reads each token of the one sequence that there is."""
+
+    head: nn.Module
+
+    def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        return self(tokens), tokens.padding
+
+    def forward_head(self, states: Tensor, pre_logits: bool = False, padding: Tensor | None = None) -> Tensor:
+        return each(self.head, states, pre_logits, padding)
+
+    def observe(self, batch: Batch) -> None:
+        self(batch.input)
+
+
 def extended(tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone) -> tuple[Tensor, Tensor | None]:
     """Tokens -> (B, T, D) states and their padding: embedded, the pool's own tokens in front, after the backbone."""
     x, padding = pool.extend(embed(tokens.value, types=tokens.types), embed.padding(tokens.padding))
