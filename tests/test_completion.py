@@ -134,9 +134,3 @@ def test_printing_it_imports_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {name.split(".")[0] for name in done.stderr.split()} & {"torch", "lightning", "yaml", "rich"}
-
-
-def test_an_unknown_shell(command):
-    with pytest.raises(SystemExit) as stop:
-        command("completion", "tcsh")
-    assert stop.value.code == 2

@@ -16,7 +16,7 @@ train and evaluate (every value of a config can be given as a flag: --model.back
   predict   python -m zoo predict runs/NAME           (writes predictions.pt)
 
 look around
-  list      python -m zoo list [configs|tasks|data|families|tokenizers] [FILTER]
+  list      python -m zoo list [configs|families|tasks|...] [FILTER]
   compare   python -m zoo compare RUN RUN ...         (what differs, what was best, and the curves; W&B folders too)
 
 published checkpoints
@@ -63,7 +63,10 @@ def main(argv: list[str] | None = None) -> int:
         hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(VERBS)}."
         print(f"zoo: error: no verb '{verb}'; {hint}", file=sys.stderr)
         return 2
-    return importlib.import_module(VERBS[verb]).main(argv)
+    try:
+        return importlib.import_module(VERBS[verb]).main(argv)
+    except SystemExit as stop:  # argparse's
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
 
 
 def verb_first(argv: list[str]) -> list[str]:

@@ -19,3 +19,24 @@ def test_list_shows_configs_and_classes(command):
     assert "trainer/gpu" in command("list", "configs").out
     filtered = command("list", "families", "gpt").out
     assert "GPT2" in filtered and "ViT" not in filtered
+    everywhere = command("list", "digits").out
+    assert "vit_digits_size" in everywhere and "caption_digits" in everywhere and "GPT2" not in everywhere
+
+
+MISTAKES = {
+    ("list", "famlies", "vit"): "there is no kind 'famlies'; did you mean 'families'?",
+    ("list", "configs", "vitt_digits"): "nothing contains 'vitt_digits'; did you mean 'vit_digits'?",
+    ("completion", "bsh"): "there is no 'bsh'; did you mean 'bash'?",
+    ("completion", "tcsh"): "there is no 'tcsh'; there is bash, fish, zsh",
+    ("schema", "--uot", "x"): "there is no argument '--uot'; did you mean '--out'?",
+    ("compare",): "the following arguments are required: run",
+    ("convert", "a"): "the following arguments are required: destination",
+    ("fitt",): "no verb 'fitt'; did you mean 'fit'?",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=" ".join)
+def test_a_mistake_is_answered_in_a_line(words, command):
+    answer = command(*words)
+    (line,) = answer.err.splitlines()
+    assert answer.code == 2 and line.startswith("zoo: error: " + MISTAKES[words])

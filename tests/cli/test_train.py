@@ -158,6 +158,15 @@ def test_a_run_that_is_gone_on_with_stays_one_run(command):
     assert summary["state"] == "finished" and summary["verb"] == "fit"
 
 
+def test_a_run_that_had_ended_says_so_and_stays_as_it_was(command):
+    assert command(*FIT).code == 0
+    (run,) = runs()
+    before = {path.name: path.read_bytes() for path in run.glob("*.*")}
+    answer = command("fit", str(run))
+    assert answer.code == 0 and "nothing to do: step 2 is the end" in answer.out
+    assert {path.name: path.read_bytes() for path in run.glob("*.*")} == before
+
+
 def test_patience_is_what_was_typed(command, monkeypatch):
     seen = []
     monkeypatch.setattr("zoo.tasks.Classify.on_train_epoch_end", lambda self: seen.append(self.trainer), raising=False)

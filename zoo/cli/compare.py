@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from zoo.cli.arguments import Arguments
 from zoo.cli.errors import guarded
 from zoo.cli.tables import console, titled
 from zoo.runs import Best, Run, curves, direction, page, read
@@ -22,10 +22,9 @@ CELL, GAP = 40, 2  # letters of a value and between columns
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m zoo compare",
-        description="What differs between runs and what each reached, as tables, OUT.png and OUT.html.",
-        allow_abbrev=False,
+    parser = Arguments(
+        "compare",
+        "What differs between runs and what each reached, as tables, OUT.png and OUT.html.",
     )
     parser.add_argument("run", nargs="+", help="a run's folder (runs/NAME), a W&B folder or file, or a folder of runs")
     parser.add_argument("--out", default="compare", help="where the picture and the page go (compare)")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 from zoo import EXPORTS, listing
+from zoo.cli.arguments import Arguments
 
 SHELLS = ("bash", "fish", "zsh")
 VERBS = [  # those of zoo.__main__, which nothing imports; a test compares them
@@ -20,11 +20,10 @@ OPTIONS = [  # the usual ones: every value of a config is one
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m zoo completion",
-        description="Prints a script that lets a shell complete verbs, configs, runs and classes.",
-        epilog='Its first lines say how it is installed; in bash: eval "$(zoo completion bash)"',
-        allow_abbrev=False,
+    parser = Arguments(
+        "completion",
+        "Prints a script that lets a shell complete verbs, configs, runs and classes.",
+        'Its first lines say how it is installed; in bash: eval "$(zoo completion bash)"',
     )
     parser.add_argument("shell", choices=SHELLS)
     options = parser.parse_args(argv[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 from torch import nn
 
 import zoo
+from zoo.cli.arguments import Arguments
 from zoo.cli.configs import checkpoint
 from zoo.cli.errors import UserError, guarded, quiet
 from zoo.tasks import Task
@@ -21,12 +21,10 @@ python -m zoo convert old-directory new-directory     pickles to safetensors, vo
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m zoo convert",
-        description="Write a checkpoint as its family is published: config.json, model.safetensors, tokenizer.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = Arguments(
+        "convert",
+        "Write a checkpoint as its family is published: config.json, model.safetensors, tokenizer.",
+        EPILOG,
     )
     parser.add_argument("source", help="a directory, a model of the hub, timm:NAME, a run, or a .ckpt of a run")
     parser.add_argument("destination", type=Path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from rich.text import Text
 from torch import nn
 
 import zoo
+from zoo.cli.arguments import Arguments
 from zoo.cli.convert import read
 from zoo.cli.errors import UserError, guarded, quiet
 from zoo.cli.tables import console, titled
@@ -20,10 +20,9 @@ from zoo.hub.create import known
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m zoo diff",
-        description="What differs between two families (bert, roberta), sizes (gpt2-xl) or checkpoints (directories).",
-        allow_abbrev=False,
+    parser = Arguments(
+        "diff",
+        "What differs between two families (bert, roberta), sizes (gpt2-xl) or checkpoints (directories).",
     )
     parser.add_argument("first")
     parser.add_argument("second")

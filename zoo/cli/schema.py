@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import typing
 from dataclasses import replace
@@ -13,6 +12,7 @@ from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.accelerators import AcceleratorRegistry
 from lightning.pytorch.strategies import StrategyRegistry
 
+from zoo.cli.arguments import Arguments
 from zoo.cli.errors import guarded, quiet
 from zoo.cli.schema_classes import Argument, arguments, import_all
 from zoo.cli.schema_nodes import Node
@@ -31,12 +31,10 @@ WORDS = {  # what the Trainer knows where its hints say ``str``
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m zoo schema",
-        description="A JSON schema of the YAML configs, with which an editor completes them and marks mistakes.",
-        epilog=f"An editor finds it by the first line of a config:\n  {LINE}zoo.schema.json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # that line stays one
-        allow_abbrev=False,
+    parser = Arguments(
+        "schema",
+        "A JSON schema of the YAML configs, with which an editor completes them and marks mistakes.",
+        f"An editor finds it by the first line of a config:\n  {LINE}zoo.schema.json",
     )
     parser.add_argument("--out", metavar="FILE", help="where it is written, such as zoo.schema.json (default: printed)")
     options = parser.parse_args(argv[1:])

@@ -6,9 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from zoo.cli.arguments import Arguments
+
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser("python -m zoo train-tokenizer", description=__doc__, allow_abbrev=False)
+    parser = Arguments("train-tokenizer", __doc__)
     parser.add_argument("files", nargs="+", metavar="FILE", help="UTF-8 text")
     parser.add_argument("--vocabulary", type=int, default=8000, help="number of tokens (default: %(default)s)")
     parser.add_argument("--out", default="tokenizer.json", help="where it is written (default: %(default)s)")

@@ -133,6 +133,11 @@ class ZooCLI(LightningCLI):
     def after_fit(self) -> None:
         if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
             return
+        record = next((part for part in self.trainer.callbacks if isinstance(part, Record)), None)
+        if record and not record.found:
+            print(
+                f"nothing to do: step {self.trainer.global_step} is the end; --trainer.max_epochs=... sets a later one"
+            )
         saver = self.trainer.checkpoint_callback
         if isinstance(saver, ModelCheckpoint) and saver.best_model_score is not None:
             print(f"best {saver.monitor} {float(saver.best_model_score):.4g}: {os.path.relpath(saver.best_model_path)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from rich.text import Text
 from torch import Tensor, nn
 
 import zoo
+from zoo.cli.arguments import Arguments
 from zoo.cli.errors import UserError, guarded, quiet
 from zoo.nn import Backbone, Learned
 from zoo.tasks import Classify, Contrastive, Seq2Seq, Task
@@ -25,10 +25,9 @@ Pair = tuple[str, Tensor, Tensor]  # what it is, ours, theirs
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m zoo verify",
-        description="Compare a published directory in both implementations, layer by layer, on random input.",
-        allow_abbrev=False,
+    parser = Arguments(
+        "verify",
+        "Compare a published directory in both implementations, layer by layer, on random input.",
     )
     parser.add_argument("directory", help="a directory as published, or a model of the hub")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="share of the largest value (%(default)s)")
