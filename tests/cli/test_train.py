@@ -14,7 +14,7 @@ import yaml
 import zoo
 from zoo.callbacks import Compile
 from zoo.cli import facts
-from zoo.cli.secrets import without_secrets
+from zoo.cli.secrets import on_command_line, without_secrets
 
 FIT = ("fit", "--config", "digits")
 
@@ -236,3 +236,12 @@ def test_secrets_are_not_written_down(monkeypatch):
         "note": ["(hidden)"],
         "hf_token": None,
     }
+
+
+def test_secrets_on_the_command_line_are_seen(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh")
+    for words in (["--data.api_key=x"], ["--data.api_key", "x"], ["--root=s3://a:b@c"], ["--labels=[hf_abcdefgh]"]):
+        assert on_command_line(["fit", *words]), words
+    assert not on_command_line(
+        ["fit", "--config", "vit_digits", "--model.tokenizer.pad_token=[PAD]", "--data.root=a@b"]
+    )

@@ -87,3 +87,15 @@ def test_without_a_key_the_run_is_recorded_offline_and_the_user_told(command, mo
     (line,) = [line for line in answer.err.splitlines() if "W&B" in line]
     assert "wandb login" in line and "WANDB_MODE=offline" in line
     assert len(recorded()) == 1
+
+
+def test_a_secret_on_the_command_line_does_not_reach_it(command, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh")
+    labels = ",".join(["hf_abcdefgh", *"bcdefghij"])
+    monkeypatch.setattr(sys, "argv", ["zoo"])
+    assert command(*WANDB, f"--model.labels=[{labels}]").code == 0
+    wandb.teardown()
+    written = [path for place in ("wandb", "runs") for path in Path(place).rglob("*") if path.is_file()]
+    assert [p.suffix for p in written if b"hf_abcdefgh" in p.read_bytes()] == [
+        ".ckpt"
+    ] * 2  # what loads needs its labels

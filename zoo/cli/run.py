@@ -67,11 +67,9 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
     return {"default_root_dir": str(path), "callbacks": callbacks, "logger": loggers(given["logger"], path)}
 
 
-def loggers(given: Any, path: Path) -> list[Logger] | bool:
-    """The user's loggers, with metrics.csv beside them."""
-    if given is False:
-        return False
-    chosen = [] if given in (None, True) else list(given) if isinstance(given, Sequence) else [given]
+def loggers(given: Any, path: Path) -> list[Logger]:
+    """The user's loggers, if any, with metrics.csv beside them: a run's files are the same with every logger."""
+    chosen = [] if given in (None, True, False) else list(given) if isinstance(given, Sequence) else [given]
     return [*chosen, MetricsFile(path / "metrics.csv")]
 
 

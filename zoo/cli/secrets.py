@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import pairwise
 from typing import Any
 
 HIDDEN = "(hidden)"
@@ -28,6 +29,14 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if NAMES.search(name) or any(secret in value for secret in known()):
         return HIDDEN
     return IN_ADDRESS.sub(HIDDEN + "@", value)
+
+
+def on_command_line(argv: list[str]) -> bool:
+    """Does a command line say something that ``without_secrets`` would hide?"""
+    pairs = [("", word) for word in argv]
+    pairs += [(name, value) for name, equals, value in (word.partition("=") for word in argv) if equals]
+    pairs += pairwise(argv)
+    return any(without_secrets(value, flag.lstrip("-").split(".")[-1]) != value for flag, value in pairs)
 
 
 def known() -> set[str]:

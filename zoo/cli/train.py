@@ -119,7 +119,7 @@ class ZooCLI(LightningCLI):
         earlier = facts.read(Path(os.environ[run.SHARED])).get("wandb_id") if run.SHARED in os.environ else None
         path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}")
         ours = run.trainer_arguments(given, path, getattr(self.model, "monitor", ("val/loss", "min")))
-        weights_and_biases.complete(ours["logger"] or [], self.subcommand, earlier, self.keyless)
+        weights_and_biases.complete(ours["logger"], self.subcommand, earlier, self.keyless)
         return super().instantiate_trainer(**{**ours, **kwargs})
 
     def predict(self, **arguments: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from lightning.pytorch.loggers import WandbLogger
 
 from zoo.cli.errors import USAGE, UserError
+from zoo.cli.secrets import on_command_line
 from zoo.runs import direction
 
 WITHOUT_ACCOUNT = ("offline", "disabled", "dryrun")  # values of WANDB_MODE
@@ -53,6 +55,8 @@ def complete(loggers: Iterable[Any], verb: str, earlier: str | None, keyless: bo
             given["dir"] = os.path.abspath(given.get("dir") or ".")  # W&B's own process may stand somewhere else
             if keyless:
                 given["mode"] = "offline"
+            if on_command_line(sys.argv):  # W&B writes it down
+                given["settings"] = {**dict(given.get("settings") or {}), "x_disable_meta": True}
 
 
 def begin(logger: WandbLogger, path: Path, config: dict[str, Any], found: dict[str, Any]) -> str:
