@@ -44,7 +44,7 @@ _PUBLIC = {
     """,
     "zoo.data": """
         Affine Audio Augment Combined CropFlip DataModule Erase Images Loader Mixup Order Pairs SpecAugment
-        Text Transform goertzel
+        Text Transform goertzel read_audio
     """,
     "zoo.callbacks": """
         Compile Pictures Progress ProgressLines Summary Throughput

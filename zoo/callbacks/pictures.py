@@ -100,7 +100,7 @@ def publish(picture: Picture, trainer: Trainer) -> None:
     """Draw a picture into the run's directory and send it to the loggers that take pictures."""
     from zoo.pictures.draw import draw  # here, so that training without pictures does not wait for matplotlib
 
-    step = trainer.global_step
+    step = max(trainer.global_step, getattr(trainer.lightning_module, "trained_steps", 0))
     image = draw(picture, f"step {step:,}")
     file = Path(trainer.default_root_dir) / "pictures" / f"{picture.name}-step{step:06d}.png"
     file.parent.mkdir(parents=True, exist_ok=True)

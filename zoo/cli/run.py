@@ -17,11 +17,12 @@ from zoo.callbacks import Pictures, Summary, Throughput
 from zoo.callbacks.progress import progress
 from zoo.cli.metrics_file import MetricsFile
 
+ROOT = Path("runs")  # unless trainer.default_root_dir says another
 SHARED = "ZOO_RUN_DIRECTORY"  # tells the processes that the first one starts where the run is kept
 
 
-def directory(name: str, root: Path = Path("runs")) -> Path:
-    """A new ``runs/NAME-DATE-TIME``, with ``-2`` and so on where that one is taken."""
+def directory(name: str, root: Path = ROOT) -> Path:
+    """A new ``runs/NAME-DATE-TIME``, or below another root, with ``-2`` and so on where that one is taken."""
     if SHARED in os.environ:
         return Path(os.environ[SHARED])
     stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"

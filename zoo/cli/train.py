@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -117,10 +118,24 @@ class ZooCLI(LightningCLI):
         self.model._log_hyperparams = self.datamodule._log_hyperparams = False  # Record gives W&B the whole config
         name = configs.title(sys.argv[1:], type(self.model).__name__.lower())
         earlier = facts.read(Path(os.environ[run.SHARED])).get("wandb_id") if run.SHARED in os.environ else None
-        path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}")
+        root = Path(given.default_root_dir or run.ROOT)
+        path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}", root)
         ours = run.trainer_arguments(given, path, getattr(self.model, "monitor", ("val/loss", "min")))
         weights_and_biases.complete(ours["logger"], self.subcommand, earlier, self.keyless)
         return super().instantiate_trainer(**{**ours, **kwargs})
+
+    def test(self, **arguments: Any) -> None:
+        """What LightningCLI calls for the verb; Lightning would print sixteen digits of each score."""
+        self.scores(self.trainer.test(**{**arguments, "verbose": False}))
+
+    def validate(self, **arguments: Any) -> None:
+        """Likewise."""
+        self.scores(self.trainer.validate(**{**arguments, "verbose": False}))
+
+    def scores(self, found: list[Mapping[str, float]]) -> None:
+        if self.trainer.is_global_zero:
+            for name, value in sorted((name, value) for scores in found for name, value in scores.items()):
+                print(f"{name:<20} {value:.4g}")
 
     def predict(self, **arguments: Any) -> None:
         """What LightningCLI calls for the verb; it would throw the predictions away."""

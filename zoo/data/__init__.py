@@ -7,6 +7,7 @@ from zoo.data.image import Images
 from zoo.data.module import DataModule
 from zoo.data.order import Loader, Order
 from zoo.data.pairs import Pairs
+from zoo.data.recording import read_audio
 from zoo.data.text import Text
 from zoo.data.tones import goertzel
 
@@ -27,4 +28,5 @@ __all__ = [
     "Text",
     "Transform",
     "goertzel",
+    "read_audio",
 ]

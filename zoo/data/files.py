@@ -97,7 +97,8 @@ def column(path: Path | str, rows: Sequence[dict], key: str, kind: type = object
     """What the records of ``path`` have at ``key``.  ValueError where one has nothing there, or no ``kind``."""
     for number, row in enumerate(rows, 1):
         if key not in row:
-            raise ValueError(f"{path}, record {number}: no key {key!r}; it has {', '.join(map(repr, row))}")
+            known = ", ".join(map(repr, row))
+            raise ValueError(f"{path}, record {number}: no key {key!r}; it has {known}; say which it is")
         if not isinstance(row[key], kind):
             raise ValueError(f"{path}, record {number}: {key!r} is {row[key]!r}, not a {kind.__name__}")
     return [row[key] for row in rows]

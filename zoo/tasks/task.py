@@ -32,6 +32,7 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
     monitor = ("val/loss", "min")  # the score by which checkpoints are compared
     tokenizer: Tokenizer  # what the data module encodes its input with
     target_tokenizer: Tokenizer | None = None  # and the other half of a pair
+    trained_steps = 0  # of the checkpoint that it was loaded from
     unread: dict[str, Tensor] = {}  # what its published checkpoint holds and the task does not use
 
     def __init__(self, optimizer: OptimizerCallable = torch.optim.AdamW, schedule: Schedule = WarmupCosine()):
@@ -64,6 +65,7 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
             self.train()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.trained_steps = checkpoint.get("global_step", 0)
         remembered = checkpoint.get("hyper_parameters") or {}
         refuse_conflicts(self._arguments or {}, remembered, self.state_dict(), checkpoint.get("state_dict") or {})
 

@@ -3,6 +3,7 @@
 # Shapes: T tokens, V vocabulary.
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ class BPE(TextTokenizer):
     def train_files(cls, files: Sequence[str], vocabulary: int, out: str) -> "BPE":
         """Train on text files, a line at a time, with a progress bar, and write ``out``.  Raises ValueError where a
         file is missing or not UTF-8."""
-        tokenizer = cls.train(lines(files), vocabulary, progress=True)
+        tokenizer = cls.train(lines(files), vocabulary, progress=sys.stderr.isatty())
         tokenizer.save(out)
         return tokenizer
 

@@ -161,7 +161,8 @@ class Patches(FeatureTokenizer):
             raise ValueError(
                 f"an image of {raw.shape[-3]} channels and {raw.shape[-2]} x {raw.shape[-1]} pixels"
                 + (f" is smaller than a patch of {self.patch} x {self.patch}" if small else "")
-                + f"; Patches expects {self.channels} channels and {self.height} x {self.width} pixels"
+                + f"; Patches expects {self.channels} channels and {self.height} x {self.width} pixels; "
+                "resize it, or give Patches a resize"
             )
         x = raw.float() / 255 if raw.dtype == torch.uint8 else raw.float()
         return self.patchify((x - self.mean.to(x.device)) / self.std.to(x.device))
