@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,19 @@ def test_a_run_has_one_directory_that_can_be_tested_and_resumed(command):
     resumed = command("fit", "--config", config, "--ckpt_path", checkpoint, "--trainer.max_epochs=2")
     assert resumed.code == 0, resumed.err
     assert len(runs("digits-2*")) == 2
+
+
+def test_scores_are_readable_and_pictures_say_the_checkpoints_step(command):
+    assert command(*FIT, "--trainer.default_root_dir=elsewhere").code == 0
+    (run,) = Path("elsewhere").glob("digits-*")
+    validated = command("validate", str(run))
+    assert re.search(r"^val/accuracy +0\.\d{1,4}$", validated.out, re.MULTILINE)
+    (other,) = Path("elsewhere").glob("digits-validate-*")
+    assert {path.name for path in (other / "pictures").iterdir()} == {
+        "confusion-step000002.png",
+        "samples-step000002.png",
+    }
+    assert not runs()
 
 
 def test_the_same_command_twice_makes_two_directories(command, monkeypatch):
