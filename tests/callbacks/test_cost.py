@@ -1,7 +1,10 @@
 """FLOPs, memory and rates, against sums by hand."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from lightning.pytorch.plugins import Precision
 
 import zoo
 from zoo.callbacks import Throughput
@@ -11,6 +14,10 @@ from zoo.callbacks.summary import scaled
 from zoo.tasks.optimizer import decay_groups
 
 DIM, DEPTH, HEADS, HIDDEN, PATCHES, FEATURES = 16, 3, 4, 32, 16, 4
+
+
+def cost(model: zoo.Task, data: zoo.DataModule) -> float:
+    return flops_per_sample(model, SimpleNamespace(datamodule=data, precision_plugin=Precision()))
 
 
 def task(**changes) -> zoo.Classify:
@@ -23,7 +30,7 @@ def test_flops_are_those_of_every_product():
     attention = DEPTH * 2 * 2 * PATCHES * PATCHES * DIM
     data = zoo.Images()
     data.task = task()
-    assert flops_per_sample(data.task, data) == 3 * (linear + attention)
+    assert cost(data.task, data) == 3 * (linear + attention)
 
 
 def test_grouped_heads_count_as_often_as_there_are_queries():
@@ -31,7 +38,7 @@ def test_grouped_heads_count_as_often_as_there_are_queries():
     counts = []
     for kv_heads in (1, 4):
         decoder = zoo.LLaMA(DIM, 1, HEADS, kv_heads=kv_heads, hidden=HIDDEN)
-        counts.append(flops_per_sample(zoo.CausalLM(decoder, data.tokenizer), data))
+        counts.append(cost(zoo.CausalLM(decoder, data.tokenizer), data))
     projections = 3 * 2 * 8 * 2 * DIM * (DIM - DIM // 4)  # what fewer keys and values save
     assert counts[1] - counts[0] == projections
 
@@ -41,7 +48,7 @@ def test_counting_uses_up_no_random_number_and_trains_nothing():
     data.task = model = task(dropout=0.5)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
-    flops_per_sample(model, data)
+    cost(model, data)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
@@ -95,3 +102,9 @@ def test_a_log_gets_lines_with_the_time_that_is_left(command):
     assert answer.code == 0, answer.err
     (line,) = [line for line in answer.out.splitlines() if line.startswith("epoch ")]
     assert line.startswith("epoch 2, step 4/4, train/loss ") and "samples/s" in line and line.endswith("left 0:00:00")
+
+
+def test_every_precision_is_counted(command):
+    for precision in ("bf16-true", "bf16-mixed", "32-true"):
+        answer = command("fit", "--config", "digits", f"--trainer.precision={precision}")
+        assert answer.code == 0 and "83.9 kFLOP a sample" in answer.out, answer.err

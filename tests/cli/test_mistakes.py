@@ -66,6 +66,11 @@ FLAGS = {  # a command line -> what must be said
         "digits",
         "--model.optimizer.learning_rate=1",
     ): "AdamW has no argument 'learning_rate'; did you mean 'lr'?",
+    ("--config", "digits", "--model.backbone.num_hidden_layers=2"): (
+        "ViT has no argument 'num_hidden_layers'; did you mean 'depth'?"
+    ),
+    ("--config", "digits", "--model.tokenizer.img_size=8"): "Patches has no argument 'img_size'; did you mean 'size'?",
+    ("--config", "digits", "--data.num_workers=2"): "Images has no argument 'num_workers'; did you mean 'workers'?",
     ("--config", "digits", "--tariner.max_epochs=1"): "there is no section 'tariner'; did you mean 'trainer'?",
     ("--config", "digits", "--trainer.logger=TensorBoardLogger"): (
         "TensorBoardLogger also needs save_dir: --trainer.logger.save_dir=..."

@@ -172,6 +172,17 @@ def test_a_run_that_is_gone_on_with_stays_one_run(command):
     assert summary["state"] == "finished" and summary["verb"] == "fit"
 
 
+def test_the_last_checkpoint_is_of_the_last_step(command):
+    """Also where the last validation was long ago, or there was none."""
+    assert command(*FIT, "--trainer.max_epochs=3", "--trainer.check_val_every_n_epoch=2").code == 0
+    assert (
+        command(*FIT, "--trainer.max_steps=3", "--trainer.max_epochs=9", "--trainer.check_val_every_n_epoch=9").code
+        == 0
+    )
+    steps = [torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] for run in runs()]
+    assert steps == [6, 3]
+
+
 def test_a_run_that_had_ended_says_so_and_stays_as_it_was(command):
     assert command(*FIT).code == 0
     (run,) = runs()

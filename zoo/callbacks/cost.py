@@ -24,7 +24,7 @@ BACKWARD = 2  # a backward pass in forward passes: one product for the inputs, o
 OF_LOW_PRECISION = {"bf16": torch.bfloat16, "16-": torch.float16}  # how Lightning's names of precisions begin
 
 
-def flops_per_sample(task: Task, data: LightningDataModule | None) -> float | None:
+def flops_per_sample(task: Task, trainer: Trainer) -> float | None:
     """Floating point operations of training on one sample: three times those of a forward pass (Kaplan et al. 2020),
     the mean over up to 32 training samples; None for data of another library.
 
@@ -32,23 +32,25 @@ def flops_per_sample(task: Task, data: LightningDataModule | None) -> float | No
     2 B H T S d for each of its two products, whatever a kernel leaves out.  Nothing is trained and no random number is
     used up.  All processes must call this.
     """
-    batch = sample(data)
+    batch = sample(trainer.datamodule)
     if batch is None:
         return None
-    batch = task.transfer_batch_to_device(batch, task.device, 0)
+    precision = trainer.precision_plugin
+    batch = precision.convert_input(task.transfer_batch_to_device(batch, task.device, 0))
     devices = [task.device] if task.device.type == "cuda" else []
     counter = FlopCounterMode(display=False, custom_mapping=dict.fromkeys(ATTENTION, attention_flops))
-    with torch.random.fork_rng(devices), torch.compiler.set_stance("force_eager"), torch.no_grad(), counter:
+    eager = torch.compiler.set_stance("force_eager")
+    with torch.random.fork_rng(devices), eager, torch.no_grad(), precision.forward_context(), counter:
         task.step(batch, training=True)
     parts = batch.values() if isinstance(batch, dict) else [batch]
     return counter.get_total_flops() * (1 + BACKWARD) / sum(map(len, parts))
 
 
 def sample(data: LightningDataModule | None) -> Batch | dict[str, Batch] | None:
-    """Training samples from all over the set: up to 32, or of combined data a whole batch of each."""
+    """Training samples from all over the set: up to 32, and no more than a batch; of combined data a batch of each."""
     if isinstance(data, Combined):
         return {name: part.sample("train", part.batch_size) for name, part in data.members().items()}
-    return data.sample("train", SAMPLES) if isinstance(data, DataModule) else None
+    return data.sample("train", min(SAMPLES, data.batch_size)) if isinstance(data, DataModule) else None
 
 
 def _sdpa_overloads() -> list:

@@ -44,7 +44,7 @@ class Throughput(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if isinstance(pl_module, Task):
             try:
-                self.flops_per_sample = flops_per_sample(pl_module, trainer.datamodule)
+                self.flops_per_sample = flops_per_sample(pl_module, trainer)
             except Exception as error:  # a part of the user's own that torch's counter cannot follow: no reason to stop
                 log.warning("FLOPs were not counted: %s", error)
         self.peak = peak_flops(trainer)

@@ -16,8 +16,32 @@ import zoo
 from zoo.cli.configs import named, resolve
 
 SECTIONS = ("trainer", "model", "data", "seed_everything", "ckpt_path")
-ALIASES = {"learning_rate": "lr", "epochs": "max_epochs", "steps": "max_steps", "gpus": "devices", "layers": "depth"}
-ALIASES |= {"num_heads": "heads", "hidden_size": "dim", "lr_scheduler": "schedule", "scheduler": "schedule"}
+WORDS = {  # our word -> what other libraries call it
+    "lr": "learning_rate",
+    "weight_decay": "wd",
+    "schedule": "lr_scheduler scheduler",
+    "warmup": "warmup_steps num_warmup_steps warmup_ratio",
+    "max_epochs": "epochs num_epochs num_train_epochs",
+    "max_steps": "steps num_steps max_iters",
+    "devices": "gpus num_gpus",
+    "precision": "amp mixed_precision dtype",
+    "gradient_clip_val": "grad_clip max_grad_norm",
+    "accumulate_grad_batches": "gradient_accumulation_steps grad_accum",
+    "dim": "hidden_size d_model embed_dim n_embd hidden_dim",
+    "depth": "layers num_layers n_layer num_hidden_layers",
+    "heads": "num_heads n_head nhead num_attention_heads",
+    "hidden": "mlp_dim ffn_dim d_ff intermediate_size dim_feedforward",
+    "dropout": "drop_rate hidden_dropout_prob",
+    "size": "image_size img_size",
+    "patch": "patch_size",
+    "channels": "in_chans num_channels",
+    "classes": "num_classes num_labels",
+    "root": "path data_dir folder",
+    "workers": "num_workers",
+    "batch_size": "batch per_device_train_batch_size",
+    "length": "max_length block_size context_length",
+}
+ALIASES = {other: word for word, others in WORDS.items() for other in others.split()}
 NAMESPACES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "lightning.pytorch.strategies", "torch.optim")
 
 # jsonargparse's own words; tests/test_cli.py fails if a release changes them

@@ -61,7 +61,7 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
         if default is not None and not any(isinstance(callback, kind) for callback in callbacks):
             callbacks.append(default)
     if saving and not any(isinstance(callback, ModelCheckpoint) and callback.save_last for callback in callbacks):
-        callbacks.append(last())
+        callbacks.append(last(each_epoch=given["val_check_interval"] is None))
     for callback in callbacks:
         if isinstance(callback, ModelCheckpoint) and callback.dirpath is None:
             callback.dirpath = str(path / "checkpoints")
@@ -79,6 +79,7 @@ def best(monitor: tuple[str, str]) -> ModelCheckpoint:
     return ModelCheckpoint(filename="best", monitor=name, mode=mode, enable_version_counter=False)
 
 
-def last() -> ModelCheckpoint:
-    """Where training goes on.  Lightning's own ``save_last`` would be the last that was among the best."""
-    return ModelCheckpoint(filename="last", enable_version_counter=False)
+def last(each_epoch: bool) -> ModelCheckpoint:
+    """Where training goes on, written at the end of each epoch, or else of each validation within one.  Lightning's own
+    ``save_last`` would be the last that was among the best."""
+    return ModelCheckpoint(filename="last", save_on_train_epoch_end=each_epoch, enable_version_counter=False)
