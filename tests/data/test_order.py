@@ -39,6 +39,17 @@ def test_repeats_are_epochs_of_their_own():
     assert read(Order(5, seed=1, repeats=3), 2) == read(once, 6) + read(once, 7) + read(once, 8)
 
 
+def test_another_batch_size_goes_on_with_the_next_sample():
+    def loader(size):
+        return Loader(Echo(99), size, sampler=Order(11), collate_fn=list)
+
+    before, after = loader(2), loader(4)
+    taken = [batch for _, batch in zip(range(2), before)]
+    after.load_state_dict(before.state_dict())
+    assert sum(taken + list(after), []) == sum(loader(11), [])
+    assert after.state_dict() == {"epoch": 0, "batch": 3, "batch_size": 4}
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_resume_goes_on_with_the_next_batch(workers, repeats):
@@ -51,7 +62,7 @@ def test_resume_goes_on_with_the_next_batch(workers, repeats):
     batches = list(whole)
     part.sampler.set_epoch(4)
     taken = [batch for _, batch in zip(range(3), part)]
-    assert taken == batches[:3] and part.state_dict() == {"epoch": 4, "batch": 3}
+    assert taken == batches[:3] and part.state_dict() == {"epoch": 4, "batch": 3, "batch_size": 2}
     resumed.load_state_dict(part.state_dict())
     iterator = iter(resumed)  # as Lightning does, before it sets the epoch
     resumed.sampler.set_epoch(4)

@@ -75,9 +75,11 @@ class Loader(DataLoader):
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        return dict(zip(("epoch", "batch"), self.position))
+        return {"epoch": self.position[0], "batch": self.position[1], "batch_size": self.batch_size}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        self.position = (state["epoch"], state["batch"])
+        """The next batch begins behind the samples that were read, also where batches were of another size then."""
+        samples = state["batch"] * state.get("batch_size", self.batch_size)
+        self.position = (state["epoch"], samples // self.batch_size)
         if isinstance(self.sampler, Order):
-            self.sampler.resume = (state["epoch"], state["batch"] * self.batch_size)
+            self.sampler.resume = (state["epoch"], samples)
