@@ -166,6 +166,7 @@ def test_a_run_that_is_gone_on_with_stays_one_run(command):
     after = rows(run)
     assert after[: len(before)] == before and len(after) == 2 * len(before)
     assert [int(float(row["samples"])) for row in after if row["lr"]] == [16, 32, 48, 64]
+    assert [int(row["step"]) for row in after] == [1, 2, 2, 3, 4, 4]  # steps taken; the third and last are validations
     assert [float(row["lr"]) for row in after if row["lr"]] == pytest.approx([0.01, 0.01, 0.002, 0.002])
     assert "patience: 7" in (run / "config.yaml").read_text()
     summary = json.loads((run / "summary.json").read_text())

@@ -52,6 +52,8 @@ def test_two_runs_differ_in_what_was_changed_and_in_nothing_else(command):
         assert kept.pop("wandb_id") in {folder.name.split("-")[-1] for folder in folders()}
         assert {key: run.summary[key] for key in kept} == kept
         assert "max" in run.summary["val/accuracy"] and "min" in run.summary["val/loss"]
+        scored = [(row["step"], row["val/loss"]) for row in run.metrics if "val/loss" in row]
+        assert scored == [(row["step"], row["val/loss"]) for row in read(path)[0].metrics if "val/loss" in row]
         for name in ("train/loss", "val/loss", "val/accuracy"):
             (row,) = [row for row in run.metrics if name in row][-1:]
             assert row.keys() >= AXES

@@ -17,9 +17,11 @@ class MetricsFile(Logger):
     """Rows are appended as they come, so that a run that is killed keeps them; a metric that is new makes the file
     anew with one column more.  A run that is gone on with keeps the rows up to the step where it goes on."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, counted_from: int = 0):
+        """``counted_from`` is added to Lightning's steps: 1 in training, where it numbers the step that has just been
+        taken from 0, and here stands how many have been taken."""
         super().__init__()
-        self.path = path
+        self.path, self.counted_from = path, counted_from
         self.columns: list[str] = []
 
     @property
@@ -44,7 +46,7 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        row = {**metrics, "step": step}
+        row = {**metrics, "step": None if step is None else step + self.counted_from}
         new = [name for name in row if name not in self.columns]
         if new:
             rows = self.rows()
@@ -55,8 +57,8 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def rewind(self, step: int) -> None:
-        """Forget the rows from ``step`` on: training goes on from there."""
-        rows = [row for row in self.rows() if float(row["step"] or 0) < step]
+        """Forget the rows behind ``step``: training goes on from there."""
+        rows = [row for row in self.rows() if float(row["step"] or 0) <= step]
         if not rows:
             self.path.unlink(missing_ok=True)
             return

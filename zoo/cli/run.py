@@ -45,8 +45,9 @@ def leave() -> None:
         path.rmdir()
 
 
-def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str]) -> dict[str, Any]:
+def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str], training: bool) -> dict[str, Any]:
     """What the run directory and our defaults change in the Trainer's arguments; what the user gave stays."""
+    metrics = MetricsFile(path / "metrics.csv", counted_from=int(training))
     callbacks = given["callbacks"] or []
     callbacks = list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
     saving = given["enable_checkpointing"] is not False
@@ -65,13 +66,12 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
     for callback in callbacks:
         if isinstance(callback, ModelCheckpoint) and callback.dirpath is None:
             callback.dirpath = str(path / "checkpoints")
-    return {"default_root_dir": str(path), "callbacks": callbacks, "logger": loggers(given["logger"], path)}
+    return {"default_root_dir": str(path), "callbacks": callbacks, "logger": [*loggers(given["logger"]), metrics]}
 
 
-def loggers(given: Any, path: Path) -> list[Logger]:
-    """The user's loggers, if any, with metrics.csv beside them: a run's files are the same with every logger."""
-    chosen = [] if given in (None, True, False) else list(given) if isinstance(given, Sequence) else [given]
-    return [*chosen, MetricsFile(path / "metrics.csv")]
+def loggers(given: Any) -> list[Logger]:
+    """The user's, if any; metrics.csv stands beside them, for a run's files are the same with every logger."""
+    return [] if given in (None, True, False) else list(given) if isinstance(given, Sequence) else [given]
 
 
 def best(monitor: tuple[str, str]) -> ModelCheckpoint:

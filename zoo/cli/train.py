@@ -120,7 +120,8 @@ class ZooCLI(LightningCLI):
         earlier = facts.read(Path(os.environ[run.SHARED])).get("wandb_id") if run.SHARED in os.environ else None
         root = Path(given.default_root_dir or run.ROOT)
         path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}", root)
-        ours = run.trainer_arguments(given, path, getattr(self.model, "monitor", ("val/loss", "min")))
+        monitor = getattr(self.model, "monitor", ("val/loss", "min"))
+        ours = run.trainer_arguments(given, path, monitor, training=self.subcommand == "fit")
         weights_and_biases.complete(ours["logger"], self.subcommand, earlier, self.keyless)
         return super().instantiate_trainer(**{**ours, **kwargs})
 

@@ -79,7 +79,8 @@ class Loader(DataLoader):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """The next batch begins behind the samples that were read, also where batches were of another size then."""
-        samples = state["batch"] * state.get("batch_size", self.batch_size)
-        self.position = (state["epoch"], samples // self.batch_size)
+        size = self.batch_size or 1
+        samples = state["batch"] * state.get("batch_size", size)
+        self.position = (state["epoch"], samples // size)
         if isinstance(self.sampler, Order):
             self.sampler.resume = (state["epoch"], samples)

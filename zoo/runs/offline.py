@@ -139,9 +139,12 @@ def joined(pieces: Sequence[Record]) -> Record:
 
 
 def followed(before: list[dict[str, float]], after: list[dict[str, float]]) -> list[dict[str, float]]:
-    """What a run repeats after it went back to a checkpoint is dropped from the rows before."""
-    steps = [row[STEP] for row in after if STEP in row]
+    """What a run repeats after it went back to a checkpoint is dropped from the rows before.  Lightning numbers the
+    step that has just been taken from 0; ``step`` is how many have been taken."""
+    taken = float(any(name.startswith("train/") for row in (*before, *after) for name in row))
+    steps = [row[STEP] + taken for row in after if STEP in row]
     if not steps:
         return [*before, *({**row, "step": float(len(before) + number)} for number, row in enumerate(after))]
     kept = [row for row in before if row.get("step", 0.0) < min(steps)]
-    return [*kept, *({("step" if key == STEP else key): value for key, value in row.items()} for row in after)]
+    rows = [{key: value for key, value in row.items() if key != STEP} for row in after]
+    return [*kept, *(row | {"step": old[STEP] + taken} if STEP in old else row for row, old in zip(rows, after))]
