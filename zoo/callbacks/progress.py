@@ -48,12 +48,14 @@ class Progress(RichProgressBar):
     """Lightning's bar, with samples and tokens a second, MFU where it is known, and the time that is left of the whole
     training rather than of the epoch."""
 
+    clock: Clock | None = None
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.clock = Clock(trainer.global_step)
         super().on_train_start(trainer, pl_module)
 
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
-        return measured(trainer, self.clock) if trainer.state.fn == "fit" and hasattr(self, "clock") else {}
+        return measured(trainer, self.clock) if trainer.state.fn == "fit" and self.clock else {}
 
 
 class ProgressLines(ProgressBar):
