@@ -59,9 +59,11 @@ def main(argv: list[str] | None = None) -> int:
         print(importlib.import_module("zoo").__version__)
         return 0
     if verb not in VERBS:
-        close = difflib.get_close_matches(verb, VERBS, n=1)
+        words = [word for word in argv if not word.startswith("-")]
+        close = [name for word in words for name in difflib.get_close_matches(word, VERBS, n=1)]
         hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(VERBS)}."
-        print(f"zoo: error: no verb '{verb}'; {hint}", file=sys.stderr)
+        what = "a verb comes first" if verb.startswith("-") else f"no verb '{verb}'"
+        print(f"zoo: error: {what}; {hint}", file=sys.stderr)
         return 2
     try:
         return importlib.import_module(VERBS[verb]).main(argv)

@@ -32,6 +32,8 @@ MISTAKES = {
     ("compare",): "the following arguments are required: run",
     ("convert", "a"): "the following arguments are required: destination",
     ("fitt",): "no verb 'fitt'; did you mean 'fit'?",
+    ("--config", "vit_digits", "fti"): "a verb comes first; did you mean 'fit'?",
+    ("--config", "vit_digits"): "a verb comes first; there are fit, validate",
 }
 
 

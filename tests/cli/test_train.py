@@ -184,6 +184,18 @@ def test_the_last_checkpoint_is_of_the_last_step(command):
     assert steps == [6, 3]
 
 
+@pytest.mark.parametrize("verb", ["fit", "test"])
+def test_a_checkpoint_that_was_cut_off_is_named(verb, command):
+    assert command(*FIT).code == 0
+    (run,) = runs()
+    name = "last.ckpt" if verb == "fit" else "best.ckpt"
+    path = run / "checkpoints" / name
+    path.write_bytes(path.read_bytes()[:3000])
+    answer = command(verb, str(run))
+    assert answer.code == 1
+    assert answer.err.splitlines()[-1].startswith(f"zoo: error: {path} is no checkpoint, or was cut off")
+
+
 def test_a_run_that_had_ended_says_so_and_stays_as_it_was(command):
     assert command(*FIT).code == 0
     (run,) = runs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -101,6 +102,9 @@ class ZooCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         trainer = self._get(self.config, "trainer")
         devices.check(trainer, sys.argv[1:])
+        checkpoint = self._get(self.config, "ckpt_path", None)
+        if checkpoint and Path(checkpoint).is_file() and not zipfile.is_zipfile(checkpoint):
+            raise UserError(f"{checkpoint} is no checkpoint, or was cut off: give another one with --ckpt_path")
         if trainer.max_epochs is None and trainer.max_steps == -1 and trainer.max_time is None:
             trainer.max_epochs = EPOCHS
         if torch.cuda.is_available():
