@@ -9,7 +9,6 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar, RichProgressBar
 
-HIDDEN = ("v_num", "samples", "tokens", "seconds", "flops")
 RATES = {"samples_per_s": "samples/s", "tokens_per_s": "tokens/s", "mfu": "mfu"}
 
 
@@ -36,7 +35,7 @@ def duration(seconds: float) -> str:
 def measured(trainer: Trainer, clock: Clock) -> dict[str, str]:
     """Everything that is worth a look during training, in a form to be read."""
     rates = {label: trainer.callback_metrics[name] for name, label in RATES.items() if name in trainer.callback_metrics}
-    found = {name: f"{float(value):.4g}" for name, value in trainer.progress_bar_metrics.items() if name not in HIDDEN}
+    found = {name: f"{float(value):.4g}" for name, value in trainer.progress_bar_metrics.items()}
     found |= {
         label: f"{float(value):.3g}" if label == "mfu" else f"{float(value):,.0f}" for label, value in rates.items()
     }

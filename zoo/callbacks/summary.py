@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from zoo.callbacks.cost import gradient_bytes, optimizer_bytes, weight_bytes
-from zoo.callbacks.throughput import Throughput
+from zoo.callbacks.throughput import flops
+from zoo.runs.units import scaled
 
 
 class Summary(ModelSummary):
@@ -39,18 +40,10 @@ def parts(module: LightningModule) -> Table:
 
 def costs(trainer: Trainer, module: LightningModule) -> list[str]:
     """What a sample and the memory cost, a phrase each."""
-    flops = next((part.flops_per_sample for part in trainer.callbacks if isinstance(part, Throughput)), None)
-    found = [] if flops is None else [f"{scaled(flops, 'FLOP')} a sample in training"]
+    counted = flops(trainer)
+    found = [] if counted is None else [f"{scaled(counted, 'FLOP')} a sample in training"]
     found += [f"weights {scaled(weight_bytes(module), 'B')}", f"gradients {scaled(gradient_bytes(module), 'B')}"]
     for optimizer in trainer.optimizers:
         kept = optimizer_bytes(optimizer)
         found += [] if kept is None else [f"{type(optimizer).__name__} {scaled(kept, 'B')}"]
     return found
-
-
-def scaled(value: float, unit: str) -> str:
-    """1234567 -> 1.23 M and the unit."""
-    for prefix, factor in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= factor:
-            return f"{value / factor:.3g} {prefix}{unit}"
-    return f"{value:.0f} {unit}"

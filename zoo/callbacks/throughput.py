@@ -103,3 +103,8 @@ class Throughput(Callback):
     def _restart(self, step: int) -> None:
         self._step, self._samples, self._since = step, 0, time.perf_counter()
         self._tokens = 0
+
+
+def flops(trainer: Trainer) -> float | None:
+    """FLOPs of training on one sample, as a ``Throughput`` of this training counted them; None where none did."""
+    return next((part.flops_per_sample for part in trainer.callbacks if isinstance(part, Throughput)), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import time
@@ -15,7 +14,8 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 import zoo
-from zoo.callbacks import Throughput
+from zoo.callbacks.throughput import flops
+from zoo.cli.atomic import replaced
 
 FILE = "summary.json"
 
@@ -47,8 +47,8 @@ def facts(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
 
 def price(trainer: Trainer) -> dict[str, Any]:
     """What is known once training has begun."""
-    counted = next((part for part in trainer.callbacks if isinstance(part, Throughput)), None)
-    return {} if counted is None or counted.flops_per_sample is None else {"flops_per_sample": counted.flops_per_sample}
+    counted = flops(trainer)
+    return {} if counted is None else {"flops_per_sample": counted}
 
 
 def revision() -> str | None:
@@ -88,6 +88,5 @@ def read(run: Path) -> dict[str, Any]:
 
 
 def write(run: Path, found: dict[str, Any]) -> None:
-    fresh = run / (FILE + ".tmp")
-    fresh.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    os.replace(fresh, run / FILE)
+    with replaced(run / FILE) as file:
+        file.write(json.dumps(found, indent=2) + "\n")

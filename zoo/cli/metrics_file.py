@@ -10,6 +10,8 @@ from typing import Any
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers.logger import Logger, rank_zero_experiment
 
+from zoo.cli.atomic import replaced
+
 FIRST = ("epoch", "step")
 
 
@@ -73,9 +75,7 @@ class MetricsFile(Logger):
 
     def write(self, rows: list[dict[str, str]]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".tmp")
-        with open(fresh, "w", newline="", encoding="utf-8") as file:
+        with replaced(self.path) as file:
             writer = csv.DictWriter(file, self.columns)
             writer.writeheader()
             writer.writerows(rows)
-        fresh.replace(self.path)

@@ -9,7 +9,6 @@ import yaml
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning.pytorch.loggers import WandbLogger
 
 from zoo.cli import facts, weights_and_biases
 from zoo.cli.metrics_file import MetricsFile
@@ -44,7 +43,7 @@ class Record(SaveConfigCallback):
         (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         before = facts.read(path)  # of a run that is gone on with
         self.found = {**before, **facts.facts(trainer, pl_module)}
-        for logger in self.wandb(trainer):
+        for logger in weights_and_biases.own(trainer.loggers):
             self.found["wandb_id"] = weights_and_biases.begin(logger, path, config, self.found)
         facts.write(path, self.found)
 
@@ -87,11 +86,8 @@ class Record(SaveConfigCallback):
             return
         self.found |= more
         facts.write(Path(trainer.default_root_dir), self.found)
-        for logger in self.wandb(trainer):
+        for logger in weights_and_biases.own(trainer.loggers):
             weights_and_biases.summarise(logger, more)
-
-    def wandb(self, trainer: Trainer) -> list[WandbLogger]:
-        return [logger for logger in trainer.loggers if isinstance(logger, WandbLogger)]
 
 
 def curves(trainer: Trainer) -> Path | None:
@@ -102,7 +98,6 @@ def curves(trainer: Trainer) -> Path | None:
     path = run / "pictures" / "curves.png"
     path.parent.mkdir(exist_ok=True)
     draw(read(run), path)
-    for logger in trainer.loggers:
-        if isinstance(logger, WandbLogger):
-            logger.log_image("pictures/curves", [str(path)])
+    for logger in weights_and_biases.own(trainer.loggers):
+        logger.log_image("pictures/curves", [str(path)])
     return path

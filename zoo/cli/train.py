@@ -184,10 +184,8 @@ def main(argv: list[str]) -> int:
     began = run.SHARED not in os.environ
     if began and argv[0] == "fit" and configs.is_run(argv[1:]):
         os.environ[run.SHARED] = argv[1]  # a run that is gone on with keeps its directory
-    sys.argv = [
-        sys.argv[0],
-        *configs.spell_nulls(configs.expand_run(argv)),
-    ]  # the processes of a distributed run are started with it
+    # the processes of a distributed run are started with it
+    sys.argv = [sys.argv[0], *configs.spell_nulls(configs.expand_run(argv))]
     try:
         return guarded(ZooCLI)
     finally:

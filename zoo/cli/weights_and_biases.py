@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.loggers import Logger, WandbLogger
 
 from zoo.cli.errors import USAGE, UserError
 from zoo.cli.secrets import on_command_line
 from zoo.runs import direction
+from zoo.runs.units import AXES
 
 WITHOUT_ACCOUNT = ("offline", "disabled", "dryrun")  # values of WANDB_MODE
 ADVICE = (
     "W&B has no API key, so this run is recorded offline: 'wandb login' and then 'wandb sync wandb/offline-run-*' send "
     "it; WANDB_MODE=offline says that you want it so."
 )
-AXES = ("samples", "tokens", "seconds", "flops")
 
 
 def chosen(given: Any) -> list[Any]:
@@ -44,19 +44,23 @@ def prepare(given: Any) -> bool:
     return not offline and not wandb.login(prompt=False)
 
 
-def complete(loggers: Iterable[Any], verb: str, earlier: str | None, keyless: bool) -> None:
+def own(loggers: Iterable[Logger]) -> list[WandbLogger]:
+    """Those of loggers that are W&B's."""
+    return [logger for logger in loggers if isinstance(logger, WandbLogger)]
+
+
+def complete(loggers: Iterable[Logger], verb: str, earlier: str | None, keyless: bool) -> None:
     """What W&B gets besides what the user gave: the verb as the job's type, the id of the run that is gone on with."""
-    for logger in loggers:
-        if isinstance(logger, WandbLogger):
-            given = logger._wandb_init
-            given.pop("anonymous", None)  # Lightning hands it on, and W&B no longer knows it
-            given["job_type"] = given.get("job_type") or verb
-            given["id"] = given.get("id") or earlier
-            given["dir"] = os.path.abspath(given.get("dir") or ".")  # W&B's own process may stand somewhere else
-            if keyless:
-                given["mode"] = "offline"
-            if on_command_line(sys.argv):  # W&B writes it down
-                given["settings"] = {**dict(given.get("settings") or {}), "x_disable_meta": True}
+    for logger in own(loggers):
+        given = logger._wandb_init
+        given.pop("anonymous", None)  # Lightning hands it on, and W&B no longer knows it
+        given["job_type"] = given.get("job_type") or verb
+        given["id"] = given.get("id") or earlier
+        given["dir"] = os.path.abspath(given.get("dir") or ".")  # W&B's own process may stand somewhere else
+        if keyless:
+            given["mode"] = "offline"
+        if on_command_line(sys.argv):  # W&B writes it down
+            given["settings"] = {**dict(given.get("settings") or {}), "x_disable_meta": True}
 
 
 def begin(logger: WandbLogger, path: Path, config: dict[str, Any], found: dict[str, Any]) -> str:
@@ -65,8 +69,9 @@ def begin(logger: WandbLogger, path: Path, config: dict[str, Any], found: dict[s
     run.config.update(config, allow_val_change=True)
     if logger._name is None:
         run.name = path.name
-    for axis in AXES:  # to choose in a chart's settings; hidden from the charts themselves
-        run.define_metric(axis, hidden=True)
+    for axis in AXES:
+        if axis != "step":  # to choose in a chart's settings; hidden from the charts themselves
+            run.define_metric(axis, hidden=True)
     logger.log_metrics = summarising(run, logger.log_metrics)
     summarise(logger, found)
     print(f"W&B: {run.url}" if run.url else f"W&B, offline: wandb sync {os.path.relpath(Path(run.dir).parent)}")

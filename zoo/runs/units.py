@@ -38,11 +38,16 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{seconds:.3g} s"
 
 
+def scaled(value: float, unit: str, digits: int = 3) -> str:
+    """1234567 bytes ("B") -> "1.23 MB"."""
+    number = engineering(value, digits)
+    plain = number.rstrip("".join(PREFIXES))
+    return f"{plain} {number[len(plain) :]}{unit}"
+
+
 def flops(count: float) -> str:
     """1.2e15 -> "1.2 PFLOP"."""
-    number = engineering(count)
-    digits = number.rstrip("".join(PREFIXES))
-    return f"{digits} {number[len(digits) :]}FLOP"
+    return scaled(count, "FLOP", digits=4)
 
 
 def scale(axis: str, largest: float) -> tuple[float, str]:
