@@ -103,7 +103,7 @@ def test_a_convolution_beside_the_first_block():
     backbone = random(Backbone(DIM, 2, [lambda dim: Convolved(dim, block, kernel=5), block])).eval()
     first, x = backbone.blocks[0], torch.randn(2, 6, DIM)
     padding = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
-    ctx = Context(backbone.position, torch.arange(6), torch.arange(6), padding)
+    ctx = Context(backbone.position, torch.arange(6), torch.arange(6), padding, q_padding=padding)
     near = torch.zeros(2, 6, DIM)
     for b in range(2):
         for t in range(6):

@@ -82,23 +82,36 @@ def context(tokens: int, **fields) -> Context:
 def test_padding_and_segments_by_brute_force():
     padding = torch.tensor([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]]).bool()
     segments = torch.tensor([[0, 0, 0, 0, 1, 1], [0, 1, 1, 2, 2, 2]])
-    allowed = context(6, padding=padding, segments=segments).allowed(Causal(), 6)
+    about = {"padding": padding, "segments": segments}
+    allowed = context(6, **about, **{f"q_{name}": value for name, value in about.items()}).allowed(Causal())
     assert allowed.shape == (2, 1, 6, 6)
     for b, q, k in itertools.product(range(2), range(6), range(6)):
         expected = k <= q and segments[b, q] == segments[b, k] and padding[b, k]
         assert bool(allowed[b, 0, q, k]) is bool(expected or not padding[b, q])
 
 
-def test_the_last_keys_only():
-    ctx = Context(Position(), torch.tensor([5, 6]), torch.arange(7), padding=torch.ones(1, 7, dtype=torch.bool))
-    assert torch.equal(ctx.allowed(Causal(), 3)[0, 0], torch.tensor([[True, True, False], [True, True, True]]))
-    assert ctx.distance(3).tolist() == [[-1, 0, 1], [-2, -1, 0]]
+def test_fewer_queries_than_keys():
+    ctx = Context(Position(), torch.tensor([5, 6]), torch.arange(4, 7))
+    assert torch.equal(ctx.allowed(Causal()), torch.tensor([[True, True, False], [True, True, True]]))
+    assert ctx.distance().tolist() == [[-1, 0, 1], [-2, -1, 0]]
+
+
+@pytest.mark.parametrize(
+    "mask", [Full(), Causal(), Causal() & Window(4), Causal() | Prefix(2), Causal() & (Window(2) | Global(1))]
+)
+def test_where_the_newest_token_sees_all_there_is_no_mask(mask):
+    for count in range(1, 8):
+        ctx = Context(Position(), torch.tensor([count - 1]), torch.arange(count))
+        seen, allowed = mask(ctx.q_pos[:, None], ctx.k_pos[None]), ctx.allowed(mask)
+        assert seen.all() if allowed is None else torch.equal(allowed, seen)
+    assert Context(Position(), torch.tensor([9]), torch.arange(10)).allowed(Causal()) is None
+    assert Context(Position(), torch.tensor([9]), torch.arange(6, 10)).allowed(Causal() & Window(4)) is None
 
 
 def test_equal_masks_are_built_once():
     ctx = context(4)
-    assert ctx.allowed(Causal() & Window(2), 4) is ctx.allowed(Causal() & Window(2), 4)
-    assert ctx.allowed(Causal() & Window(3), 4) is not ctx.allowed(Causal() & Window(2), 4)
+    assert ctx.allowed(Causal() & Window(2)) is ctx.allowed(Causal() & Window(2))
+    assert ctx.allowed(Causal() & Window(3)) is not ctx.allowed(Causal() & Window(2))
 
 
 def test_an_own_mask():

@@ -183,7 +183,7 @@ def test_learned():
     pos = torch.tensor([[0, 0, 1], [3, 4, 5]])
     assert torch.equal(position.embed(x, pos)[1], x[1] + position.weight[5:8])
     with pytest.raises(ValueError, match="7 tokens, the position table 6 rows"):
-        position.embed(torch.randn(1, 7, 4), torch.arange(7))
+        position.check(7, whole=True)
 
 
 def test_learned_2d():
@@ -191,7 +191,7 @@ def test_learned_2d():
     torch.nn.init.normal_(position.weight)
     assert torch.equal(position.embed(x, torch.arange(7)), x + position.weight)
     with pytest.raises(ValueError, match="6 tokens, the position table 7 rows .2 x 3 grid and 1 class tokens"):
-        position.embed(torch.randn(1, 6, 4), torch.arange(6))
+        position.check(6, whole=True)
 
 
 def test_resize_grid():

@@ -57,7 +57,7 @@ def test_two_dimensions_after_a_class_token():
     assert torch.equal(y[0, 0], torch.zeros(8))
     assert torch.equal(y[1, 1:], sinusoid_2d(8, 2, 3))
     with pytest.raises(ValueError, match="8 tokens, the position table 7 rows"):
-        Sinusoidal2d(8, 2, 3, prefix=1).embed(torch.zeros(1, 8, 8), torch.arange(8))
+        Sinusoidal2d(8, 2, 3, prefix=1).check(8, whole=True)
 
 
 def test_an_offset_counts_from_another_number():

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from zoo.nn.attend import attend, attention_weights
-from zoo.nn.cache import append
+from zoo.nn.cache import State
 from zoo.nn.context import Context, Mixer
 from zoo.nn.mask import Causal, Full, Mask
 from zoo.nn.norm import NoNorm, Norm
@@ -59,7 +59,7 @@ class Attention(Mixer):
         self.o = nn.Linear(heads * head_dim, dim, bias="o" in biased)
         self.q_norm, self.k_norm = qk_norm(head_dim), qk_norm(head_dim)
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         q = self.q_norm(self._split(self.q(x)))
         bias, causal = None, False
         if self.cross:
@@ -70,24 +70,27 @@ class Attention(Mixer):
             position = self.position or ctx.position
             q, k = position.rotate(q, k, ctx)
             if state is not None:
-                k, v = append(state, k, v, self.mask.behind)
+                k, v, ctx = state.append(k, v, self.mask.behind, ctx)
             bias = position.bias(q, k, self, ctx)
             free = ctx.plain and self.mask == Full()
             causal = ctx.plain and self.mask == Causal() and bias is None
-            allowed = None if free or causal else ctx.allowed(self.mask, k.size(2))
+            allowed = None if free or causal else ctx.allowed(self.mask)
         seen: dict[str, Any] = {"allowed": allowed, "bias": bias, "causal": causal, "scale": self.scale}
         y = attend(q, k, v, **seen, dropout=self.dropout * self.training)
         if ctx.maps is not None:
-            ctx.maps[self] = attention_weights(q, k, **seen)
+            weights = attention_weights(q, k, **seen)
+            ctx.maps[self] = weights if self.cross or ctx.order is None else weights[..., ctx.order]
         return self.o(y.transpose(1, 2).flatten(2))  # (B, H, T, d) -> (B, T, H d) -> (B, T, D)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (B, T, H d) -> (B, H, T, d)
 
-    def _remember(self, ctx: Context, state: dict | None) -> tuple[Tensor, Tensor]:
+    def _remember(self, ctx: Context, state: State | None) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: computed once, then kept."""
         assert ctx.memory is not None, "cross-attention needs a memory"
-        state = {} if state is None else state
-        if "k" not in state:
-            state["k"], state["v"] = self.k_norm(self._split(self.k(ctx.memory))), self._split(self.v(ctx.memory))
-        return state["k"], state["v"]
+        if state is not None and state.memory is not None:
+            return state.memory
+        k, v = self.k_norm(self._split(self.k(ctx.memory))), self._split(self.v(ctx.memory))
+        if state is not None:
+            state.memory = (k, v)
+        return k, v

@@ -71,18 +71,17 @@ class Backbone(Described, nn.Module):
         ``states``, where given, is appended the (B, T, D) output of each block.  ``return_attention`` returns (y,
         maps): by the path of each attention ("blocks.0.mixer") its softmax weights (B, H, T, S), in float32 and without
         dropout, whatever kernel computed y.  A padded query sees all keys, and nobody reads it."""
-        past = cache.length if cache is not None else 0
-        plain = padding is None and positions is None and segments is None and past == 0
-        if positions is None:
-            positions = torch.arange(past, past + x.size(1), device=x.device)
-            if cache is not None and cache.positions is not None and cache.positions.dim() == 2:
-                positions = cache.positions[:, -1:] + 1 + torch.arange(x.size(1), device=x.device)
-        keys = positions
+        begun = cache is not None and not cache.empty
+        plain = padding is None and positions is None and segments is None and not begun
+        if cache is None or isinstance(cache.count, int):
+            self.position.check(x.size(1) + (cache.length if cache else 0), whole=cache is None)
         if cache is not None:
-            cache.extend(positions, padding, segments)
-            keys, padding, segments = cache.positions, cache.padding, cache.segments
+            positions, padding, segments = cache.extend(x, positions, padding, segments)
+        elif positions is None:
+            positions = torch.arange(x.size(1), device=x.device)
         maps: dict[nn.Module, Tensor] | None = {} if return_attention else None
-        ctx = Context(self.position, positions, keys, padding, segments, memory, memory_padding, cond, plain, maps)
+        both = (positions, positions, padding, segments, padding, segments)  # as keys, and as queries
+        ctx = Context(self.position, *both, memory, memory_padding, cond, plain, maps=maps)
         x = self.drop(self.first_norm(self.position.embed(x, positions)))
         again = self._checkpointing and cache is None and torch.is_grad_enabled()
         for i, block in enumerate(self.blocks):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from zoo.nn.cache import State
 from zoo.nn.context import Context, FeedForward, Mixer, Part
 from zoo.nn.residual import PreNorm, Residual
 
@@ -24,9 +25,9 @@ class Block(nn.Module):
             if part is not None:
                 self.add_module(name, residual(dim, part(dim)))
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         for name, branch in self.named_children():
-            x = branch(x, ctx, None if state is None else state.setdefault(name, {}))
+            x = branch(x, ctx, None if state is None else state.branch(name))
         return x
 
 
@@ -37,8 +38,6 @@ class Parallel(Mixer):
         super().__init__()
         self.parts = nn.ModuleList(part(dim) for part in parts)
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
-        outputs = [
-            part(x, ctx, None if state is None else state.setdefault(str(i), {})) for i, part in enumerate(self.parts)
-        ]
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
+        outputs = [part(x, ctx, None if state is None else state.branch(str(i))) for i, part in enumerate(self.parts)]
         return sum(outputs[1:], outputs[0])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
+    from zoo.nn.cache import State
     from zoo.nn.mask import Mask
     from zoo.nn.position import Position
 
@@ -21,19 +22,22 @@ V = TypeVar("V")
 class Context:
     """One forward pass, as the layers see it.
 
-    A layer with a rolling cache holds fewer than S keys; those are always the last ones, so it asks for
-    ``key_positions(n)`` and ``allowed(mask, n)`` by their number.
+    Queries are the tokens of this call.  Keys are the same, until a layer is handed those of earlier calls by its
+    state, with a context of its own that faces them.
     """
 
     position: Position
     q_pos: Tensor  # (T,), or (B, T) where samples differ: left padding, packed rows
-    k_pos: Tensor  # (S,) or (B, S): the tokens of earlier calls, then those of this one
-    padding: Tensor | None = None  # (B, S) True where a token is real
+    k_pos: Tensor  # (S,) or (B, S)
+    padding: Tensor | None = None  # (B, S) True where a key is real
     segments: Tensor | None = None  # (B, S) document number in a packed row: attention never crosses a document
+    q_padding: Tensor | None = None  # (B, T) the same of the queries
+    q_segments: Tensor | None = None  # (B, T)
     memory: Tensor | None = None  # (B, M, D) states for cross-attention
     memory_padding: Tensor | None = None  # (B, M) True where real
     cond: Tensor | None = None  # (B, D) conditioning vector for adaptive norms
     plain: bool = False  # positions are 0..T-1, nothing is cached, padded or packed: kernels may use their fast path
+    order: Tensor | None = None  # (S,) the keys' places in the order of their tokens, where that is another
     maps: dict[nn.Module, Tensor] | None = None  # (B, H, T, S) float32 weights of each layer, where they are asked for
     _memo: dict = field(default_factory=dict, repr=False)
 
@@ -43,38 +47,35 @@ class Context:
             self._memo[key] = make()
         return self._memo[key]
 
-    def key_positions(self, count: int) -> Tensor:
-        """(count,) or (B, count): positions of the last ``count`` keys."""
-        return self.k_pos[..., self.k_pos.size(-1) - count :]
+    def distance(self) -> Tensor:
+        """(T, S) or (B, T, S): key position minus query position."""
+        return self.once("distance", lambda: self.k_pos.unsqueeze(-2) - self.q_pos.unsqueeze(-1))
 
-    def distance(self, count: int) -> Tensor:
-        """(T, count) or (B, T, count): key position minus query position, for the last ``count`` keys."""
-        return self.once(
-            ("distance", count), lambda: self.key_positions(count).unsqueeze(-2) - self.q_pos.unsqueeze(-1)
-        )
-
-    def allowed(self, mask: Mask, count: int) -> Tensor:
-        """(T, count) or (B, 1, T, count): True where attention to the last ``count`` keys is allowed.
+    def allowed(self, mask: Mask) -> Tensor | None:
+        """(T, S) or (B, 1, T, S): True where attention is allowed; None where it is everywhere.
 
         A padded query may see everything: its output is never read, but a row without a key would be NaN.
         """
+        if self.padding is None and self.segments is None and self.q_pos.shape == (1,):
+            if mask.reaches(self.k_pos.size(-1)):  # the newest token alone
+                return None
+        return self.once(mask, lambda: self._allowed(mask))
 
-        def make() -> Tensor:
-            seen = mask(self.q_pos.unsqueeze(-1), self.key_positions(count).unsqueeze(-2))
-            total, new = self.k_pos.size(-1), self.q_pos.size(-1)
-            if self.segments is not None:
-                seen = seen & (self.segments[:, total - new :, None] == self.segments[:, None, total - count :])
-            if self.padding is not None:
-                seen = (seen & self.padding[:, None, total - count :]) | ~self.padding[:, total - new :, None]
-            return seen if seen.dim() == 2 else seen[:, None]
-
-        return self.once((mask, count), make)
+    def _allowed(self, mask: Mask) -> Tensor:
+        seen = mask(self.q_pos.unsqueeze(-1), self.k_pos.unsqueeze(-2))
+        if self.segments is not None and self.q_segments is not None:
+            seen = seen & (self.q_segments[:, :, None] == self.segments[:, None])
+        if self.padding is not None:
+            seen = seen & self.padding[:, None]
+        if self.q_padding is not None:
+            seen = seen | ~self.q_padding[:, :, None]
+        return seen if seen.dim() == 2 else seen[:, None]
 
 
 class Part(nn.Module):
     """The body of a residual branch: (B, T, D) -> (B, T, D), reading ``ctx`` and its own ``state`` between calls."""
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         raise NotImplementedError
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from zoo.nn.block import Block
+from zoo.nn.cache import State
 from zoo.nn.context import Context
 from zoo.nn.ffn import Activation, activation
 from zoo.nn.norm import LayerNorm, Norm
@@ -34,7 +35,7 @@ class Convolved(nn.Module):
         self.block, self.norm, self.act = block(dim), norm(dim), activation(act)
         self.conv, self.drop = nn.Conv1d(dim, dim, kernel, padding=kernel // 2), nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
-        real = x if ctx.padding is None else x * ctx.padding[..., None]
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
+        real = x if ctx.q_padding is None else x * ctx.q_padding[..., None]
         near = self.conv(real.mT).mT  # (B, T, D) -> (B, D, T) and back
         return self.norm(self.block(x, ctx, state) + self.act(self.drop(near)))

@@ -54,7 +54,7 @@ class Disentangled(Position):
     ) -> Tensor:
         """(B, H, T, d) queries, (B, H, S, d) keys -> (B, H, T, S): the terms of the projections that are given."""
         scale = attention.scale or q.size(-1) ** -0.5
-        vectors, index = ctx.once((self, k.size(2)), lambda: self._read(ctx, k.size(2)))
+        vectors, index = ctx.once(self, lambda: self._read(ctx))
         vectors = self.drop(vectors)
         total = q.new_zeros(())
         if key is not None:
@@ -65,14 +65,14 @@ class Disentangled(Position):
             total = total + picked(k @ (rows * scale).mT, index.mT).mT
         return total
 
-    def _read(self, ctx: Context, count: int) -> tuple[Tensor, Tensor]:
+    def _read(self, ctx: Context) -> tuple[Tensor, Tensor]:
         """(R, D) vectors, of the distances that there can be, and (T, S) or (B, T, S) their rows."""
-        apart, half = -ctx.distance(count), len(self.table.weight) // 2
+        apart, half = -ctx.distance(), len(self.table.weight) // 2
         reach = half
         if self.buckets:
             apart = log_buckets(apart, self.buckets, self.furthest)
         elif apart.dim() == 2:  # then positions count on, and none are further apart than there are keys
-            reach = min(half, count)
+            reach = min(half, ctx.k_pos.size(-1))
         vectors = self.norm(self.table(torch.arange(half - reach, half + reach, device=apart.device)))
         return vectors, (apart + reach).clamp(0, 2 * reach - 1)
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoo.nn.cache import State
 from zoo.nn.context import Context, FeedForward
 
 Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "relu2", "silu", "tanh", "sigmoid"]
@@ -56,7 +57,7 @@ class MLP(FeedForward):
         self.down = nn.Linear(hidden, dim, bias=bias)
         self.act, self.drop = activation(act), nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, ctx: Context | None = None, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context | None = None, state: State | None = None) -> Tensor:
         return self.down(self.drop(self.act(self.up(x))))
 
 
@@ -76,5 +77,5 @@ class GLU(FeedForward):
         self.down = nn.Linear(hidden, dim, bias=bias)
         self.act, self.drop = activation(act), nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, ctx: Context | None = None, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context | None = None, state: State | None = None) -> Tensor:
         return self.down(self.drop(self.act(self.gate(x)) * self.up(x)))

@@ -5,7 +5,6 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.nn.ffn import Activation, activation
@@ -52,7 +51,7 @@ class Shifted(Head):
         self.register_buffer("bias", torch.zeros(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.out.weight, self.bias)
+        return self.out(x) + self.bias
 
 
 class TransformHead(Head):

@@ -24,6 +24,10 @@ class Mask:
         """How many positions back a query may look, or None for all: what a rolling cache has to keep."""
         return None
 
+    def reaches(self, count: int) -> bool:
+        """Does the last of ``count`` tokens in a row see all of them?"""
+        return False
+
     def __and__(self, other: Mask) -> Mask:
         return And(self, other)
 
@@ -45,6 +49,9 @@ class And(Mask):
     def behind(self) -> int | None:
         return min((m.behind for m in (self.a, self.b) if m.behind is not None), default=None)
 
+    def reaches(self, count: int) -> bool:
+        return self.a.reaches(count) and self.b.reaches(count)
+
 
 @dataclass(frozen=True)
 class Or(Mask):
@@ -61,6 +68,9 @@ class Or(Mask):
         a, b = self.a.behind, self.b.behind
         return None if a is None or b is None else max(a, b)
 
+    def reaches(self, count: int) -> bool:
+        return self.a.reaches(count) or self.b.reaches(count)
+
 
 @dataclass(frozen=True)
 class Full(Mask):
@@ -69,6 +79,9 @@ class Full(Mask):
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         return (q >= 0) | (k >= 0)
 
+    def reaches(self, count: int) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class Causal(Mask):
@@ -76,6 +89,9 @@ class Causal(Mask):
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         return k <= q
+
+    def reaches(self, count: int) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,9 @@ class Window(Mask):
     @property
     def behind(self) -> int | None:
         return self.size - 1
+
+    def reaches(self, count: int) -> bool:
+        return count <= self.size
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,23 @@ from zoo.nn.sinusoid import Layout, Spacing, sinusoid, sinusoid_2d
 class Position(nn.Module):
     """What a ``position`` slot takes; by itself it says nothing (no positions at all)."""
 
+    grid = ""  # in words, the grid that a whole sequence must fill
+
     def __init__(self, dim: int = 0):
         super().__init__()
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens have a position, where that ends."""
+        return None
+
+    def check(self, tokens: int, whole: bool) -> None:
+        """Raise ValueError where there are more tokens than positions, or a ``whole`` sequence does not fill a grid."""
+        if self.limit is None or tokens == self.limit or (tokens < self.limit and not (whole and self.grid)):
+            return
+        larger = "give the backbone a larger length (or grid), or the data a shorter one"
+        hint = "set the backbone's grid to what the tokenizer cuts" if self.grid else larger
+        raise ValueError(f"the input has {tokens} tokens, the position table {self.limit} rows{self.grid}; {hint}")
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """Once, on the input (B, T, D); ``pos`` is (T,) or (B, T)."""
@@ -42,8 +57,12 @@ class Learned(Position):
         self.offset = offset
         self.weight = nn.Parameter(torch.zeros(length + offset, dim))
 
+    @property
+    def limit(self) -> int:
+        return len(self.weight) - self.offset
+
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        return x + rows(self.weight, pos, x.size(1), self.offset)
+        return x + self.weight[pos + self.offset]
 
 
 class Learned2d(Position):
@@ -57,12 +76,15 @@ class Learned2d(Position):
         self.height, self.width, self.prefix = height, width, prefix
         self.weight = nn.Parameter(torch.zeros(prefix + height * width, dim))
 
+    @property
+    def limit(self) -> int:
+        return len(self.weight)
+
+    @property
+    def grid(self) -> str:
+        return f" ({self.height} x {self.width} grid and {self.prefix} class tokens)"
+
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        if x.size(1) != len(self.weight):
-            raise ValueError(
-                f"the input has {x.size(1)} tokens, the position table {len(self.weight)} rows ({self.height} x "
-                f"{self.width} grid and {self.prefix} class tokens); set the backbone's grid to what the tokenizer cuts"
-            )
         return x + self.weight[pos]
 
 
@@ -98,10 +120,14 @@ class Sinusoidal2d(Position):
         super().__init__(dim)
         self.dim, self.height, self.width, self.prefix = dim, height, width, prefix
 
+    @property
+    def limit(self) -> int:
+        return self.prefix + self.height * self.width
+
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         table = sinusoid_2d(self.dim, self.height, self.width, device=x.device)
         table = torch.cat((table.new_zeros(self.prefix, self.dim), table))
-        return x + rows(table, pos, x.size(1)).type_as(x)
+        return x + table[pos].type_as(x)
 
 
 class FrequencyScaling(Described):
@@ -191,9 +217,9 @@ class ALiBi(Position):
     def bias(self, q: Tensor, k: Tensor, attention: nn.Module, ctx: Context) -> Tensor:
         def make() -> Tensor:
             slope = alibi_slopes(q.size(1)).to(q.device)
-            return -slope[:, None, None] * ctx.distance(k.size(2)).abs().unsqueeze(-3)
+            return -slope[:, None, None] * ctx.distance().abs().unsqueeze(-3)
 
-        return ctx.once((self, q.size(1), k.size(2)), make)
+        return ctx.once((self, q.size(1)), make)
 
 
 class Buckets(Position):
@@ -209,9 +235,9 @@ class Buckets(Position):
 
     def bias(self, q: Tensor, k: Tensor, attention: nn.Module, ctx: Context) -> Tensor:
         def make() -> Tensor:
-            return self.weight[self._bucket(ctx.distance(k.size(2)))].movedim(-1, -3)  # ([B,] H, T, S)
+            return self.weight[self._bucket(ctx.distance())].movedim(-1, -3)  # ([B,] H, T, S)
 
-        return ctx.once((self, k.size(2)), make)
+        return ctx.once(self, make)
 
     def _bucket(self, distance: Tensor) -> Tensor:
         n, offset = self.buckets, torch.zeros_like(distance)
@@ -223,16 +249,6 @@ class Buckets(Position):
         near = n // 2
         far = torch.log(distance.clamp(min=1).float() / near) / math.log(self.furthest / near) * (n - near)
         return offset + torch.where(distance < near, distance, (near + far.long()).clamp(max=n - 1))
-
-
-def rows(table: Tensor, pos: Tensor, tokens: int, offset: int = 0) -> Tensor:
-    """``table[pos + offset]`` with an error that says which number to change."""
-    if tokens > len(table) - offset:
-        raise ValueError(
-            f"the input has {tokens} tokens, the position table {len(table) - offset} rows; "
-            "give the backbone a larger length (or grid), or the data a shorter one"
-        )
-    return table[pos + offset]
 
 
 def alibi_slopes(heads: int) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from zoo.nn.cache import State
 from zoo.nn.context import Context, Part
 from zoo.nn.norm import LayerNorm, Norm
 
@@ -34,7 +35,7 @@ class Residual(nn.Module):
     def furnish(self, dim: int, norm: Callable[[int], Norm]) -> None:
         """Whatever a formula needs besides its norm and body."""
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         raise NotImplementedError
 
     def thin(self, branch: Tensor) -> Tensor:
@@ -49,14 +50,14 @@ class Residual(nn.Module):
 class PreNorm(Residual):
     """x + f(norm(x)): GPT-2, LLaMA, ViT, T5."""
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         return x + self.thin(self.fn(self.norm(x), ctx, state))
 
 
 class PostNorm(Residual):
     """norm(x + f(x)): the original Transformer, BERT, BART."""
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         return self.norm(x + self.thin(self.fn(x, ctx, state)))
 
 
@@ -66,7 +67,7 @@ class Sandwich(Residual):
     def furnish(self, dim: int, norm: Callable[[int], Norm]) -> None:
         self.norm_out = norm(dim)
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         return x + self.thin(self.norm_out(self.fn(self.norm(x), ctx, state)))
 
 
@@ -76,7 +77,7 @@ class Gated(Residual):
     def furnish(self, dim: int, norm: Callable[[int], Norm]) -> None:
         self.gate = nn.Parameter(torch.zeros(1))
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         return x + self.gate.tanh() * self.thin(self.fn(self.norm(x), ctx, state))
 
 
@@ -88,7 +89,7 @@ class AdaNorm(Residual):
         super().__init__(dim, fn, lambda d: LayerNorm(d, eps=eps, affine=False), dropout, drop_path)
         self.act, self.modulate = nn.SiLU(), nn.Linear(dim, 3 * dim)
 
-    def forward(self, x: Tensor, ctx: Context, state: dict | None = None) -> Tensor:
+    def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         assert ctx.cond is not None, "AdaNorm needs a conditioning vector"
         shift, scale, gate = self.modulate(self.act(ctx.cond))[:, None].chunk(3, -1)  # (B, 1, D) each
         return x + gate * self.thin(self.fn(self.norm(x) * (1 + scale) + shift, ctx, state))
