@@ -9,6 +9,7 @@ import transformers as hf
 import zoo
 from tests.models.parity import file_of
 from zoo.models import LLaMA
+from zoo.tokenizers import Tokens
 
 
 def task(scaling: zoo.FrequencyScaling | None = None, tie: bool = True) -> zoo.CausalLM:
@@ -46,3 +47,17 @@ def test_a_new_size_with_a_tokenizer_of_ones_own():
     assert task.head(task(task.tokenizer(["text"]))).shape == (1, 5, 260)
     whisper = zoo.create("whisper-tiny", dim=16, depth=1, heads=2)
     assert whisper.target_tokenizer.vocabulary == 51865
+
+
+def test_a_checkpoint_is_loaded_for_inference_and_not_saved_from_it(tmp_path):
+    task, ids = zoo.create("gpt2", dim=64, depth=1, heads=2, length=16).eval(), torch.tensor([[1, 2, 3]])
+    zoo.save(task, tmp_path / "whole")
+    whole = task.head(task(Tokens(ids)))
+    for precision, close in {"fp32": 1e-5, "bf16": 0.05, "int8": 0.05, "int4": 0.2}.items():
+        small = zoo.load(tmp_path / "whole", precision=precision)
+        assert (small.head(small(Tokens(ids))) - whole).abs().max() < close * whole.abs().max()
+        with pytest.raises(ValueError, match=f"{precision} weights have no published form; save the task that"):
+            zoo.save(small, tmp_path / "small")
+    assert not (tmp_path / "small").exists()
+    with pytest.raises(ValueError, match="'fp16' is none of"):
+        zoo.load(tmp_path / "whole", precision="fp16")

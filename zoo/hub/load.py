@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from zoo.convert import State
 from zoo.hub.source import Source, kept
 from zoo.nn import Backbone, EncoderDecoder, Init
+from zoo.precision import Precision, for_inference
 from zoo.settings import at
 from zoo.tokenizers import Tokenizer
 
@@ -25,12 +26,19 @@ class AnyBackbone(Backbone, EncoderDecoder):  # type: ignore[misc]
     """Either of the two, for configs that ask what ``load_backbone`` returns; there is no such object."""
 
 
-def load(source: str | os.PathLike, *, changes: dict[str, Any] | None = None, revision: str | None = None) -> nn.Module:
+def load(
+    source: str | os.PathLike,
+    *,
+    changes: dict[str, Any] | None = None,
+    revision: str | None = None,
+    precision: Precision | None = None,
+) -> nn.Module:
     """A published checkpoint -> its task with its tokenizer, in float32 and evaluation mode (``fit`` trains it).
 
     ``source`` is a directory as published (config.json beside model.safetensors, shards with an index, or
     pytorch_model.bin), the id of a repository on the hub, or "timm:" and the name of one of timm's ViTs.  ``changes``
-    to the backbone's arguments, such as ``{"dropout": 0.1}`` or ``{"grid": 24}``.
+    to the backbone's arguments, such as ``{"dropout": 0.1}`` or ``{"grid": 24}``.  With a ``precision``, "fp32", "bf16",
+    "int8" or "int4", it is for inference alone, as ``for_inference`` says.
 
     Raises ValueError, naming file and tensor or key, for what is missing, damaged or of another shape; OSError where a
     download fails.
@@ -45,7 +53,7 @@ def load(source: str | os.PathLike, *, changes: dict[str, Any] | None = None, re
     found.check(state, task)
     fill(task, state)
     task.unread = found.unread
-    return task.eval()
+    return task.eval() if precision is None else for_inference(task, precision)
 
 
 def load_backbone(

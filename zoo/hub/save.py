@@ -16,6 +16,7 @@ from zoo.hub.source import Source, kept
 from zoo.models import PUBLISHED, Architecture, Published
 from zoo.nn import GLU, MLP, Attention
 from zoo.parts import differences
+from zoo.precision import prepared
 from zoo.settings import Config, merge
 
 
@@ -26,6 +27,8 @@ def save(task: nn.Module, path: str | os.PathLike) -> Path:
     Raises ValueError, before anything is written, where the task has no published form: parts that the family's files
     have no word for.
     """
+    if made := prepared(task):
+        raise ValueError(f"{made} weights have no published form; save the task that they were made from")
     path, reasons = Path(path), []
     for published, name, architecture in candidates(task):
         try:

@@ -56,9 +56,9 @@ class Context:
 
         A padded query may see everything: its output is never read, but a row without a key would be NaN.
         """
-        if self.padding is None and self.segments is None and self.q_pos.shape == (1,):
-            if mask.reaches(self.k_pos.size(-1)):  # the newest token alone
-                return None
+        newest = self.padding is None and self.segments is None and self.q_pos.shape == (1,)
+        if newest and mask.reaches(self.k_pos.size(-1)):
+            return None
         return self.once(mask, lambda: self._allowed(mask))
 
     def _allowed(self, mask: Mask) -> Tensor:

@@ -40,8 +40,10 @@ class Residual(nn.Module):
 
     def thin(self, branch: Tensor) -> Tensor:
         """Dropout and stochastic depth on a branch's output (B, T, D)."""
+        if not self.training:
+            return branch
         branch = self.drop(branch)
-        if self.training and self.drop_path:
+        if self.drop_path:
             keep = branch.new_empty(len(branch), 1, 1).bernoulli_(1 - self.drop_path)
             branch = branch * keep / (1 - self.drop_path)
         return branch
