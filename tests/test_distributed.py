@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from zoo.cli.predictions import woven
 from zoo.data import Images
 from zoo.rng import sample_keys
 
@@ -65,6 +66,11 @@ def runs(tmp_path_factory):
             [sys.executable, "-m", "zoo", *words], cwd=folder, env=env, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
+    for devices in ("1", "2"):
+        words = [sys.executable, "-m", "zoo", "predict", *("--config", "small.yaml", "--trainer.devices", devices)]
+        words += ["--config", "trainer/ddp", "--trainer.devices=2"] if devices == "2" else []
+        done = subprocess.run([*words, "--seed_everything=0"], cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -94,4 +100,17 @@ def test_validation_meets_each_sample_once_and_scores_the_same(runs):
 
 
 def test_two_processes_share_one_run_directory(runs):
-    assert len(list((runs / "runs").iterdir())) == 2
+    assert len(list((runs / "runs").glob("small-2*"))) == 2
+    assert len(list((runs / "runs").glob("small-predict-2*"))) == 2
+
+
+def test_predictions_come_from_all_processes_in_the_order_of_the_samples(runs):
+    one, two = (torch.load(file) for file in sorted((runs / "runs").glob("small-predict-*/predictions.pt")))
+    assert len(one) > len(two) and len(two[0]) == 2 * len(one[0])
+    torch.testing.assert_close(torch.cat(two), torch.cat(one), rtol=0.05, atol=0.02)  # bfloat16, and other batches
+
+
+def test_uneven_shares_are_woven_together():
+    assert woven([["a", "c", "e"], ["b", "d"]]) == list("abcde") and woven([["a"]]) == ["a"]
+    whole = woven([{"x": torch.tensor([0, 2])}, {"x": torch.tensor([1])}])
+    assert whole["x"].tolist() == [0, 1, 2]

@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from zoo import EXPORTS
-from zoo.cli import configs, devices, explain, facts, run, weights_and_biases
+from zoo.cli import configs, devices, explain, facts, predictions, run, weights_and_biases
 from zoo.cli.errors import USAGE, UserError, guarded, quiet
 from zoo.cli.record import Record, curves
 from zoo.tasks import Task
@@ -144,11 +144,10 @@ class ZooCLI(LightningCLI):
 
     def predict(self, **arguments: Any) -> None:
         """What LightningCLI calls for the verb; it would throw the predictions away."""
-        found = self.trainer.predict(**arguments)
+        found = predictions.everywhere(self.trainer.predict(**arguments) or [])
         if self.trainer.is_global_zero:
-            path = Path(self.trainer.default_root_dir) / "predictions.pt"
-            torch.save(found, path)
-            print(f"predictions of {len(found)} batches: {path}")
+            files = predictions.save(found, Path(self.trainer.default_root_dir))
+            print(f"predictions of {len(found)} batches: {', '.join(map(str, files))}")
 
     def after_fit(self) -> None:
         if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
