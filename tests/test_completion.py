@@ -11,6 +11,7 @@ import zoo
 from zoo import listing
 from zoo.__main__ import VERBS
 from zoo.cli import completion
+from zoo.cli.generate import arguments
 
 ROOT = Path(zoo.__file__).resolve().parent.parent
 BASH = shutil.which("bash")
@@ -49,6 +50,7 @@ def complete(tmp_path):
 
 def test_verbs(complete):
     assert set(completion.VERBS) == set(VERBS)
+    assert set(completion.GENERATING) == {word for word in arguments()._option_string_actions if word.startswith("--")}
     assert complete("zoo", "") == set(VERBS)
     assert complete("zoo", "pre") == {"predict"}
     assert complete("zoo", "nothing") == set()
@@ -68,7 +70,7 @@ def test_a_word_with_an_equal_sign_in_it(complete):
     assert complete("zoo", "fit", "--model.backbone=ViT") == {"--model.backbone=ViT"}
 
 
-@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict", "compare"])
+@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict", "generate", "compare"])
 def test_runs(complete, verb):
     assert complete("zoo", verb, "") == {"runs/vit_digits-1", "runs/gpt_docs-1"}
     assert complete("zoo", verb, "ru") == {"runs/vit_digits-1", "runs/gpt_docs-1"}
@@ -106,6 +108,8 @@ def test_what_else_stands_after_a_verb(complete):
     assert complete("zoo", "completion", "") == {"bash", "fish", "zsh"}
     assert {"bert", "bert-base"} <= complete("zoo", "diff", "roberta", "bert")
     assert complete("zoo", "fit", "--mo") == {"--model", "--model.backbone", "--model.tokenizer"}
+    assert complete("zoo", "generate", "runs/gpt_docs-1", "--le") == {"--length", "--length_penalty"}
+    assert complete("zoo", "generate", "runs/gpt_docs-1", "--draft", "") == set()
     assert complete("zoo", "fit", "--data.root", "") == set()  # readline's own files
 
 

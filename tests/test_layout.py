@@ -25,16 +25,21 @@ MAY_IMPORT = {  # part of the package -> what it may import besides itself and t
     "tokenizers": {"nn"},
     "files": {"convert", "tokenizers"},
     "parts": {"nn"},
+    "precision": {"nn"},
     "listing": set(),
     "processors": {"nn", "convert", "tokenizers"},
     "models": {"nn", "convert", "tokenizers", "processors"},
-    "hub": {"nn", "convert", "models", "tokenizers", "files", "parts"},
+    "hub": {"nn", "convert", "models", "tokenizers", "generation", "files", "parts", "precision"},
+    "generation": {"nn", "tokenizers"},
     "pictures": set(),
     "runs": set(),
-    "tasks": {"nn", "tokenizers", "pictures"},
+    "tasks": {"nn", "tokenizers", "generation", "pictures", "precision"},
     "data": {"tokenizers"},
     "callbacks": {"nn", "tokenizers", "tasks", "data", "pictures", "runs"},
-    "cli": {"nn", "tokenizers", "models", "hub", "convert", "parts", "tasks", "data", "callbacks", "runs", "listing"},
+    "cli": {
+        *("nn", "tokenizers", "generation", "models", "hub", "convert", "parts", "precision", "tasks", "data"),
+        *("callbacks", "pictures", "runs", "listing"),
+    },
 }
 LIGHTNING = {"tasks", "data", "callbacks", "cli"}
 

@@ -25,6 +25,9 @@ _PUBLIC = {
         MeanNormalised PatchFrames Patches ResidueEmbed Resize Scores Spectrogram Stem Subword TextEmbed TextTokenizer
         Tokenizer Tokens Waveform WhisperLogMel
     """,
+    "zoo.generation": """
+        Beam Draft Drafter Generation Greedy Lookup Sample Search Speculative Writer Written
+    """,
     "zoo.models": """
         AST BART BERT CLIPText CLIPVision DeBERTa DeBERTa2 ESM GPT GPT2 LLaMA Mistral RoBERTa T5 T5Gated Transformer
         ViT Whisper
@@ -34,6 +37,9 @@ _PUBLIC = {
     """,
     "zoo.listing": """
         list
+    """,
+    "zoo.precision": """
+        Int4Linear Int8Linear PackedLinear Precision for_inference prepared weight_bytes
     """,
     "zoo.parts": """
         anatomy differences

@@ -8,6 +8,7 @@ import transformers as hf
 
 import zoo
 from tests.models.parity import file_of
+from zoo.generation import Beam
 from zoo.models import LLaMA
 from zoo.tokenizers import Tokens
 
@@ -61,3 +62,35 @@ def test_a_checkpoint_is_loaded_for_inference_and_not_saved_from_it(tmp_path):
     assert not (tmp_path / "small").exists()
     with pytest.raises(ValueError, match="'fp16' is none of"):
         zoo.load(tmp_path / "whole", precision="fp16")
+
+
+def test_how_a_model_writes_is_read_and_saved(tmp_path):
+    """Ours asks for what the reference's own file asks for."""
+    small = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "vocab_size": 97}
+    small |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+    theirs = hf.BartForConditionalGeneration(hf.BartConfig(**small, max_position_embeddings=64))
+    asked = {"num_beams": 3, "length_penalty": 2.0, "no_repeat_ngram_size": 3, "min_length": 5, "max_length": 20}
+    asked |= {"early_stopping": True, "forced_bos_token_id": 0, "forced_eos_token_id": 2, "eos_token_id": 2}
+    theirs.generation_config = hf.GenerationConfig(**asked, decoder_start_token_id=2, pad_token_id=1)
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = zoo.load(tmp_path / "theirs")
+    assert isinstance(ours.generation.search, Beam) and ours.generation.search.width == 3
+    assert ours.generation.length == 19 and ours.generation.last == (2,)
+    zoo.save(ours, tmp_path / "ours")
+    again = hf.GenerationConfig.from_pretrained(tmp_path / "ours")
+    del asked["max_length"]  # of all tokens, and ours counts the new ones
+    assert {key: getattr(again, key) for key in asked} == asked and again.max_new_tokens == 19
+    ids = torch.randint(4, 97, (2, 9))
+    found = ours.generate(ids)
+    told = theirs.generate(ids)
+    for row, expected in zip(found.tokens, told[:, 1:], strict=True):
+        assert row.tolist() == expected[: len(row)].tolist() and set(expected[len(row) :].tolist()) <= {1}
+    second = hf.BartForConditionalGeneration.from_pretrained(tmp_path / "ours")
+    assert torch.equal(second.generate(ids), told)
+
+
+def test_a_damaged_wish_is_told_with_its_file(tmp_path):
+    zoo.save(zoo.create("gpt2", dim=32, depth=1, heads=2, length=16), tmp_path)
+    (tmp_path / "generation_config.json").write_text('{"num_beams": "many"}')
+    with pytest.raises(ValueError, match=r"generation_config\.json: num_beams='many'"):
+        zoo.load(tmp_path)

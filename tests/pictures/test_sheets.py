@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.tasks.conftest import TOKENIZERS, backbone, batch, both
+from zoo.generation import Generation
 from zoo.nn import Causal, ClassToken
 from zoo.pictures import Confusion, Sheet, Weights
 from zoo.tasks import CausalLM, Classify, Contrastive, MaskedLM, Multimodal, Seq2Seq
@@ -67,7 +68,8 @@ def test_what_is_given_stays_and_the_rest_is_completed(modality):
     (sheet,) = task.show(data)
     lengths = data.input.real.sum(1)
     given = int(lengths.min()) // 2
-    written = task.generate(data.input.value[:, :given], int(lengths.max()) - given)
+    start = data.input.value[:, :given]
+    written = torch.cat((start, torch.stack(task.generate(Tokens(start), int(lengths.max()) - given).tokens)), 1)
     for i in range(4):
         original, seen, completed = (items(sheet, heading)[i] for heading in ("original", "given", "completed"))
         assert torch.equal(completed, tokenizer.decode(written[i, : lengths[i]]))
@@ -88,7 +90,7 @@ def test_a_text_is_continued_after_its_prompt():
     "source, target", [("text", "text"), ("audio", "text"), ("image", "text"), ("text", "image"), ("text", "audio")]
 )
 def test_references_stand_beside_what_was_decoded(source, target):
-    task = Seq2Seq(both(), TOKENIZERS[source], TOKENIZERS[target], max_length=9)
+    task = Seq2Seq(both(), TOKENIZERS[source], TOKENIZERS[target], generation=Generation(9))
     data = batch(source, target)
     (sheet,) = task.show(data)
     assert [column.heading for column in sheet.columns] == ["source", "reference", "decoded"]

@@ -164,6 +164,7 @@ def test_clip(tmp_path):
     assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
     saved = Tokenizer.from_str(ours.published())
     assert saved.decode(ids.tolist()) == ours.decode(ids) and saved.encode(TEXTS[1]).ids == ids.tolist()
+    assert saved.decode(ids[:1].tolist()) == saved.decode([]) == ""  # a start without a text
 
 
 def test_gpt(tmp_path):

@@ -37,8 +37,8 @@ def load(
 
     ``source`` is a directory as published (config.json beside model.safetensors, shards with an index, or
     pytorch_model.bin), the id of a repository on the hub, or "timm:" and the name of one of timm's ViTs.  ``changes``
-    to the backbone's arguments, such as ``{"dropout": 0.1}`` or ``{"grid": 24}``.  With a ``precision``, "fp32", "bf16",
-    "int8" or "int4", it is for inference alone, as ``for_inference`` says.
+    to the backbone's arguments, such as ``{"dropout": 0.1}`` or ``{"grid": 24}``.  With a ``precision``, which may be
+    "fp32", "bf16", "int8" or "int4", it is for inference alone, as ``for_inference`` says.
 
     Raises ValueError, naming file and tensor or key, for what is missing, damaged or of another shape; OSError where a
     download fails.
@@ -52,6 +52,7 @@ def load(
         found.fit_grid(state, name, getattr(task, name))
     found.check(state, task)
     fill(task, state)
+    task.to("cpu")  # all is there already; Lightning takes note of it
     task.unread = found.unread
     return task.eval() if precision is None else for_inference(task, precision)
 

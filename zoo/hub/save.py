@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from torch import nn
 
 from zoo.convert import State
 from zoo.files import write
-from zoo.hub.source import Source, kept
+from zoo.generation import settings
+from zoo.hub.source import GENERATION, Source, kept
 from zoo.models import PUBLISHED, Architecture, Published
 from zoo.nn import GLU, MLP, Attention
 from zoo.parts import differences
@@ -72,7 +74,19 @@ def words(task: nn.Module, published: Published, name: str) -> tuple[Config, dic
     for part, ours, theirs in differences(task, again):
         raise ValueError(f"{part} is {ours or 'nothing'} and would be {theirs or 'nothing'}")
     source.check(tensors(task, published, architecture), whole)
-    return config, texts
+    return config, texts | writing(task, config)
+
+
+def writing(task: nn.Module, config: Config) -> dict[str, str]:
+    """The file about how it writes, where it writes and wants anything."""
+    generation = getattr(task, "generation", None)
+    words = settings.write(generation, config.get("decoder_start_token_id")) if generation else {}
+    if not words:
+        return {}
+    tokens = {
+        key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if config.get(key) is not None
+    }
+    return {GENERATION: json.dumps(tokens | words, indent=2) + "\n"}
 
 
 def settled(backbone: nn.Module) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 import zoo
 from zoo.convert import State, Table, pattern
 from zoo.files import Weights, folder, read_weights
+from zoo.generation import Generation, settings
 from zoo.hub import timm
 from zoo.models import PUBLISHED, Architecture, Published
 from zoo.models.published import Half
@@ -26,6 +27,7 @@ from zoo.tokenizers.reading import read_json
 
 log = logging.getLogger(__name__)
 
+GENERATION = "generation_config.json"
 OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # as old files call them -> as new
 
 
@@ -113,8 +115,18 @@ class Source:
         backbones, config = self.backbones(changes), merge(self.config, {})
         for name, half in self.published.halves.items() if changes else ():
             half.write(self.arguments(name, changes or {}), config)  # another grid is another size of image
+        task = getattr(zoo, architecture.task)
+        if "generation" in inspect.signature(task).parameters:
+            parts["generation"] = self.generation()
         parts |= self.published.processor.read(config, self.place) | dict(given or {})
-        return getattr(zoo, architecture.task)(**backbones, **parts)
+        return task(**backbones, **parts)
+
+    def generation(self) -> Generation:
+        """How it is published to write.  Raises ValueError for a damaged file."""
+        file = self.place / GENERATION if self.place else None
+        words = read_json(file) if file and file.is_file() else None
+        with at(str(file if words else self.name)):
+            return settings.read(self.config, words)
 
     # ---- tensors
 

@@ -26,7 +26,7 @@ class Block(nn.Module):
                 self.add_module(name, residual(dim, part(dim)))
 
     def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
-        for name, branch in self.named_children():
+        for name, branch in self._modules.items():
             x = branch(x, ctx, None if state is None else state.branch(name))
         return x
 

@@ -125,6 +125,14 @@ class Cache:
 
     # ---- for layers
 
+    def ring(self, behind: int | None) -> Ring:
+        """Room for the keys or the values of a layer that looks so far behind; None: all the way."""
+        size = self.capacity
+        if behind is not None:
+            window = behind + 1 + self.spare
+            size = window if size is None else min(window, size)
+        return Ring(2, size, whole=self.capacity is not None)
+
     def slots(self, size: int | None, new: int, device: torch.device) -> Tensor:
         """(n,): where a ring of ``size`` has the last n of the ``new`` tokens, as many as it can take."""
         many = new if size is None else min(new, size)
@@ -197,25 +205,21 @@ class State(dict):
         """The keys and values (B, K, S, d) to attend to now, and the context of the queries that face them; kept are
         those that the next token may still see, ``behind`` positions back or all."""
         cache, new = self.cache, k.size(2)
-        first = self.k is None
+        seen: tuple[Tensor, Tensor, Context] | None = None
         if self.k is None or self.v is None:
-            window = [] if behind is None else [behind + 1 + cache.spare]
-            size = min([*window, *([] if cache.capacity is None else [cache.capacity])], default=None)
-            self.k, self.v = (Ring(2, size, cache.capacity is not None) for _ in "kv")
+            self.k, self.v, seen = cache.ring(behind), cache.ring(behind), (k, v, ctx)
         size = self.k.size
-        behind_all = size is None or behind is None or new <= size - behind  # nothing that is needed is overwritten
-        result: tuple[Tensor, Tensor, Context] | None = (k, v, ctx) if first else None
-        if not first and not behind_all:
-            there = cache.filled(size, cache.past)
-            both = (torch.cat((ring.read(there), value), 2) for ring, value in ((self.k, k), (self.v, v)))
-            result = (*both, cache.facing(ctx, Held(there, new)))  # type: ignore[assignment]
+        if seen is None and size is not None and behind is not None and new > size - behind:
+            old = cache.filled(size, cache.past)  # of which some are needed, and about to be overwritten
+            both = (torch.cat((self.k.read(old), k), 2), torch.cat((self.v.read(old), v), 2))
+            seen = (*both, cache.facing(ctx, Held(old, new)))
         slots = ctx.once(("slots", size), lambda: cache.slots(size, new, k.device))
-        for ring, value in ((self.k, k), (self.v, v)):
-            ring.write(value[:, :, new - len(slots) :], slots, cache.filled(size, cache.count))
-        if result is None:
-            there = cache.filled(size, cache.count)
-            result = (self.k.read(there), self.v.read(there), cache.facing(ctx, Held(there, 0)))
-        return result
+        if slots.size(0) < new:
+            k, v = k[:, :, -slots.size(0) :], v[:, :, -slots.size(0) :]
+        there = cache.filled(size, cache.count)
+        self.k.write(k, slots, there)
+        self.v.write(v, slots, there)
+        return seen or (self.k.read(there), self.v.read(there), cache.facing(ctx, Held(there, 0)))
 
     def check(self, count: int) -> None:
         """Raise ValueError where the last ``count`` tokens cannot be forgotten."""

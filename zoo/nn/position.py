@@ -187,28 +187,32 @@ class Rotary(Position):
 
     def rotate(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         cos, sin = ctx.once((self, q.size(-1)), lambda: self._table(ctx.q_pos, q.size(-1)))
-        return self._turn(q, cos, sin), self._turn(k, cos, sin)
+        both = torch.cat((q, k), 1)  # (B, H + K, T, d): turned in one go
+        width = cos.size(-1)
+        part = both[..., :width].float()
+        if self.layout == "half":
+            a, b = part.chunk(2, -1)
+            other = torch.cat((-b, a), -1)
+        else:
+            a, b = part.unflatten(-1, (-1, 2)).unbind(-1)
+            other = torch.stack((-b, a), -1).flatten(-2)
+        turned = (part * cos + other * sin).type_as(both)
+        if width < both.size(-1):
+            turned = torch.cat((turned, both[..., width:]), -1)
+        return turned[:, : q.size(1)], turned[:, q.size(1) :]
 
     def _table(self, pos: Tensor, head_dim: int) -> tuple[Tensor, Tensor]:
+        """(T, width) or (B, 1, T, width) cosine and sine of each channel's angle."""
         width = 2 * int(head_dim * self.fraction / 2)
         frequency = self.theta ** (-torch.arange(0, width, 2, device=pos.device).float() / width)
         if self.scaling is not None:
             frequency = self.scaling(frequency)
         angle = pos[..., None].float() * frequency  # (T, width / 2) or (B, T, width / 2)
-        if pos.dim() == 2:
-            angle = angle[:, None]
-        return angle.cos(), angle.sin()
-
-    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        width = 2 * cos.size(-1)
-        part, rest = x[..., :width].float(), x[..., width:]
+        angle = angle if pos.dim() == 1 else angle[:, None]
+        cos, sin = angle.cos(), angle.sin()
         if self.layout == "half":
-            a, b = part.chunk(2, -1)
-            turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-        else:
-            a, b = part.unflatten(-1, (-1, 2)).unbind(-1)
-            turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
-        return torch.cat((turned.type_as(x), rest), -1)
+            return torch.cat((cos, cos), -1), torch.cat((sin, sin), -1)
+        return cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)
 
 
 class ALiBi(Position):

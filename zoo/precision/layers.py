@@ -103,7 +103,7 @@ class Int8Linear(OnCPU):
     def __init__(self, layer: nn.Linear):
         super().__init__(layer)
         codes, scale = eight_bits(layer.weight.detach())
-        self.packed = packed_int8(codes, scale, self.bias)
+        self.packed, self.overflows = packed_int8(codes, scale, self.bias), overflows()
         # beside the codes: scale, zero, sum and bias of each row
         self.packed_bytes = codes.numel() + len(codes) * (12 + 4 * (self.bias is not None))
 
@@ -112,9 +112,10 @@ class Int8Linear(OnCPU):
             return self(x[None])[0]
         given = self.checked(x).float()
         if x.numel() == self.in_features:  # the kernel divides all rows by the largest value itself
-            return torch.ops.quantized.linear_dynamic(given, self.packed, overflows()).to(x.dtype)
+            y = torch.ops.quantized.linear_dynamic(given, self.packed, self.overflows)
+            return y if y.dtype == x.dtype else y.to(x.dtype)
         size = given.abs().amax(-1, keepdim=True).clamp_(min=SMALLEST)  # (..., 1)
-        y = torch.ops.quantized.linear_dynamic(given / size, self.packed, overflows())
+        y = torch.ops.quantized.linear_dynamic(given / size, self.packed, self.overflows)
         # y = W x / size + b, and b + size (y - b) is wanted
         return (y.mul_(size) if self.bias is None else torch.lerp(self.bias, y, size)).to(x.dtype)
 

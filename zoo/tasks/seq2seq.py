@@ -2,27 +2,34 @@
 
 # Shapes: B batch, M source tokens, T target tokens, D model width.
 
+from collections.abc import Iterator
+
 import torch
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
+from zoo.generation import Generation, Writer
+from zoo.generation.prompts import begun
+from zoo.generation.writer import NOTHING
 from zoo.nn import Cache, EncoderDecoder, HeadFactory
 from zoo.pictures import Picture, Sheet
 from zoo.tasks.looking import across, last
 from zoo.tasks.metrics import TextMetric
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.showing import column, decoded, sequences
-from zoo.tasks.task import Task, each, require_causal, require_each_token
+from zoo.tasks.surface import Raw
+from zoo.tasks.task import each, require_causal, require_each_token
+from zoo.tasks.writing import WritingTask
 from zoo.tokenizers import Batch, Scores, Tokenizer, Tokens
 
 
-class Seq2Seq(Task):
+class Seq2Seq(WritingTask):
     """Write one sequence from another, over any pair of modalities (Vaswani et al. 2017).
 
     ``target_tokenizer`` is the source's if not given; equal tokenizers share one embedding unless ``share`` is false,
-    and ``tie`` lets the head share the target's.  ``metrics`` compare greedily decoded texts with their references, on
-    the first ``decode_batches`` batches of each validation and on the whole test set; at most ``max_length`` tokens are
-    decoded.
+    and ``tie`` lets the head share the target's.  ``generation`` says how the task writes.  ``metrics`` compare the
+    texts that it writes so with their references, on the first ``decode_batches`` batches of each validation and on the
+    whole test set.
     """
 
     def __init__(
@@ -36,7 +43,7 @@ class Seq2Seq(Task):
         label_smoothing: float = 0.0,
         metrics: list[TextMetric] | None = None,
         decode_batches: int = 8,
-        max_length: int = 128,
+        generation: Generation = Generation(),
         optimizer: OptimizerCallable = torch.optim.AdamW,
         schedule: Schedule = WarmupCosine(),
     ):
@@ -44,7 +51,7 @@ class Seq2Seq(Task):
         require_causal(backbone.decoder, "Seq2Seq")
         self.tokenizer, self.target_tokenizer = tokenizer, target_tokenizer or tokenizer
         self.label_smoothing, self.metrics = label_smoothing, metrics or []
-        self.decode_batches, self.max_length = decode_batches, max_length
+        self.decode_batches, self.generation = decode_batches, generation
         self.embed = tokenizer.embed(backbone.dim)
         shared = share and self.target_tokenizer == tokenizer
         self.target_embed = self.embed if shared else self.target_tokenizer.embed(backbone.dim)
@@ -87,29 +94,32 @@ class Seq2Seq(Task):
     def derive(self, means: dict[str, float]) -> dict[str, float]:
         return self.target_tokenizer.derive(means)
 
-    @torch.no_grad()
-    def generate(self, source: Tokens, length: int | None = None) -> list[Tensor]:
-        """Greedy decoding of (B,) sequences, each up to its end or ``length`` tokens (an image: all its patches)."""
-        (memory, padding), cache = self.encode(source), Cache()
-        x, parts = self.target_embed.start(len(source)), []
-        done = torch.zeros(len(source), dtype=torch.bool, device=memory.device)
-        lengths = torch.zeros(len(source), dtype=torch.long, device=memory.device)
-        for _ in range(length or self.target_tokenizer.length or self.max_length):
-            state = self.backbone.decoder(x, memory=memory, memory_padding=padding, cache=cache)[:, -1]
-            new = self.target_tokenizer.choose(self.head(state))[:, None]
-            parts.append(new)
-            lengths += ~done
-            done |= self.target_tokenizer.ended(new[:, 0])
-            if done.all():
-                break
-            x = self.target_embed(new)
-        return [row[:n] for row, n in zip(torch.cat(parts, 1), lengths.tolist(), strict=True)]
+    @property
+    def pen(self) -> Tokenizer:
+        return self.target_tokenizer or self.tokenizer
+
+    def prompts(self, x: Raw, prompt: "Raw | None") -> list[Tensor]:
+        if prompt is not None:
+            return self.here(begun(self.pen, prompt, self.pen.plain))
+        start = self.pen.nothing.new_tensor(self.generation.begin) if self.generation.begin else self.pen.nothing
+        return self.here([start] * len(self.tokens(x)))
+
+    def writer(self, x: Raw, cache: Cache | None) -> Writer:
+        memory, padding = self.encode(self.tokens(x))
+        start = self.pen.start
+        starts = NOTHING if start is None else start
+        return Writer(self.target_embed, self.backbone.decoder, self.head, memory, padding, starts, cache)
+
+    def scored(self, x: Raw, continuation: Raw) -> Iterator[tuple[Tensor, Tensor]]:
+        target = self.target_tokenizer.written(self.tokens(continuation, target=True))
+        for states, row, real in zip(self(self.tokens(x), target), target.value, target.real, strict=True):
+            yield states[real], row[real]
 
     def compare(self, batch: Batch) -> list[tuple[str, str]]:
         """(decoded, reference) texts of a batch."""
         decode, target = self.target_tokenizer.decode, batch.target
         assert target is not None
-        written = self.generate(batch.input)
+        written = self.generate(batch.input).tokens
         return [(decode(w), decode(t[r])) for w, t, r in zip(written, target.value, target.real, strict=True)]
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -130,13 +140,13 @@ class Seq2Seq(Task):
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list:
         """What the target tokenizer makes of each decoded sequence: texts, images or spectrograms."""
-        return [self.target_tokenizer.decode(row) for row in self.generate(batch.input)]
+        return self.generate(batch.input).outputs
 
     def sheets(self, batch: Batch) -> list[Picture]:
         assert batch.target is not None and self.target_tokenizer is not None
         tokenizer, references = self.target_tokenizer, sequences(batch.target)
         longest = max(map(len, references))
-        written = self.generate(batch.input, longest if tokenizer.endless else None)
+        written = self.generate(batch.input, longest if tokenizer.endless else None).tokens
         if tokenizer.endless:
             written = [row[: len(reference)] for row, reference in zip(written, references, strict=True)]
         pairs = zip(written, references, strict=True)
@@ -145,7 +155,7 @@ class Seq2Seq(Task):
             decoded("reference", tokenizer, batch.target),
             column("decoded", tokenizer, [tokenizer.against(row, reference) for row, reference in pairs]),
         ]
-        return [Sheet("decoded", "Decoded from the sources, the likeliest token each time", parts)]
+        return [Sheet("decoded", f"Decoded from the sources by {type(self.generation.search).__name__}", parts)]
 
     def looks(self, batch: Batch) -> list[Picture]:
         assert batch.target is not None and self.target_tokenizer is not None

@@ -63,6 +63,9 @@ class BPE(TextTokenizer):
     def prompt(self, raw: str) -> Tensor:
         return self.encode(raw)[:-1]
 
+    def plain(self, raw: str) -> Tensor:
+        return self.prompt(raw)
+
     def decode(self, value: Tensor) -> str:
         special = {self.backend.token_to_id(name) for name in self.names.values() if name}
         return self.backend.decode([i for i in value.tolist() if i not in special], skip_special_tokens=False)

@@ -66,6 +66,10 @@ class FeatureTokenizer(Tokenizer):
     endless = True
     stem: Callable[..., Embed] | None = None
 
+    @property
+    def nothing(self) -> Tensor:
+        return torch.zeros(0, self.features)
+
     def embed(self, dim: int) -> Embed:
         return (self.stem or LinearEmbed)(dim, self)
 

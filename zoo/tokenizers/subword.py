@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Encoding, decoders
+from tokenizers import Encoding, Regex, decoders
 from tokenizers import Tokenizer as Backend
 from torch import Tensor
 
@@ -79,6 +80,9 @@ class Subword(TextTokenizer):
         ids, end = self.encode(raw), self.find("eos")
         return ids[:-1] if end is not None and len(ids) and ids[-1] == end else ids
 
+    def plain(self, raw: str) -> Tensor:
+        return self._ids(self._encoding(raw, special=False))
+
     def decode(self, value: Tensor) -> str:
         text = self.backend.decode(value.tolist(), skip_special_tokens=True)
         end = self.word_end
@@ -97,7 +101,8 @@ class Subword(TextTokenizer):
         if not end:
             return self.content
         backend = Backend.from_str(self.content)
-        steps = [decoders.ByteLevel(), decoders.Replace(end, " "), decoders.Strip(" ", 0, 1)]
+        last = Regex(re.escape(end) + r"\z")  # decoders.Strip would panic on a sequence without text
+        steps = [decoders.ByteLevel(), decoders.Replace(last, ""), decoders.Replace(end, " ")]
         backend.decoder = decoders.Sequence(steps)
         return backend.to_str()
 
@@ -109,9 +114,10 @@ class Subword(TextTokenizer):
         tokens.types = torch.nn.utils.rnn.pad_sequence(types, batch_first=True)
         return tokens
 
-    def _encoding(self, raw: str | tuple[str, str]) -> Encoding:
+    def _encoding(self, raw: str | tuple[str, str], special: bool = True) -> Encoding:
+        pair = (raw, None) if isinstance(raw, str) else raw
         try:
-            return self.backend.encode(raw) if isinstance(raw, str) else self.backend.encode(*raw)
+            return self.backend.encode(*pair, add_special_tokens=special)
         except Exception as error:  # the library raises plain Exceptions
             raise ValueError(f"the tokenizer cannot read {str(raw)[:60]!r} ({first_line(error)})") from None
 

@@ -50,9 +50,13 @@ class TextTokenizer(Tokenizer):
             )
         return index
 
-    def prompt(self, raw: str) -> Tensor:
-        """The ids of a text that is to be continued: without the end of the sequence."""
-        return self.encode(raw)
+    @property
+    def start(self) -> int | None:
+        return self.find("bos")
+
+    @property
+    def nothing(self) -> Tensor:
+        return torch.zeros(0, dtype=torch.long)
 
     @property
     def filler(self) -> int:
@@ -86,9 +90,10 @@ class TextTokenizer(Tokenizer):
     def choose(self, prediction: Tensor) -> Tensor:
         return prediction.argmax(-1)
 
-    def ended(self, value: Tensor) -> Tensor:
+    @property
+    def ends(self) -> frozenset[int]:
         end = self.find("eos")
-        return torch.zeros_like(value, dtype=torch.bool) if end is None else value == end
+        return frozenset() if end is None else frozenset({end})
 
     def pieces(self, value: Tensor, marks: list[str]) -> Pieces:
         """(T,) ids and a mark for each -> the text, cut where the mark changes.  Marked tokens that have no text, such
@@ -189,7 +194,7 @@ class Ids(TextTokenizer):
         """Ids, as they are.  Raises ValueError for text."""
         if isinstance(raw, str):
             raise ValueError("there is no tokenizer.json beside this model, so it reads token ids but no text")
-        return torch.tensor(raw)
+        return torch.as_tensor(raw)
 
     def decode(self, value: Tensor) -> str:
         return " ".join(map(str, value.tolist()))

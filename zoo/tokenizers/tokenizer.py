@@ -115,12 +115,26 @@ class Tokenizer(Described):
 
     modality = ""  # the name of the field that it reads in a data set: "text", "image" or "audio"
     length: int | None = None  # tokens of every sequence, where that is fixed
+    start: int | None = None  # the id of the token that begins what a decoder writes, where tokens are ids
     unit = "tokens"  # what a token of it is called in a picture's title
     endless = False  # is there no token that ends a sequence?
     period: float | None = None  # seconds from one frame of ``decode``'s spectrogram to the next, where it makes one
 
     def encode(self, raw: Any) -> Tensor:
         """One raw item -> (T,) ids or (T, F) features.  Raises ValueError for what it cannot read."""
+        raise NotImplementedError
+
+    def prompt(self, raw: Any) -> Tensor:
+        """The same for an item that is to be gone on from: without the end of the sequence."""
+        return self.encode(raw)
+
+    def plain(self, raw: Any) -> Tensor:
+        """The same with nothing put before or after it."""
+        return self.encode(raw)
+
+    @property
+    def nothing(self) -> Tensor:
+        """A sequence of no tokens: (0,) or (0, F)."""
         raise NotImplementedError
 
     def collate(self, items: Sequence[Tensor]) -> Tokens:
@@ -193,9 +207,10 @@ class Tokenizer(Described):
         """The likeliest next token: (B, V) -> (B,) ids, or (B, F) -> (B, F)."""
         raise NotImplementedError
 
-    def ended(self, value: Tensor) -> Tensor:
-        """(B,) True where the chosen token ends its sequence."""
-        return torch.zeros(len(value), dtype=torch.bool, device=value.device)
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a sequence, where tokens are ids."""
+        return frozenset()
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._arguments == other._arguments
