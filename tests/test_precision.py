@@ -53,6 +53,13 @@ def test_any_leading_shape(precision, shape, bias):
     assert close(y, layer, x, precision)
 
 
+@pytest.mark.parametrize("precision", EVERY)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_inputs_whose_rows_do_not_lie_one_after_another(precision, batch):
+    layer, x = linear(), torch.randn(batch, 64, 5).mT
+    assert close(new(layer, precision)(x), layer, x, precision)
+
+
 def test_float32_is_the_same_up_to_the_order_of_sums():
     layer, x = linear(96), torch.randn(2, 96, 7).mT  # whose rows do not lie one after another
     y, truth = new(layer, "fp32")(x), exact(layer, x)

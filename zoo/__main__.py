@@ -15,6 +15,9 @@ train and evaluate (every value of a config can be given as a flag: --model.back
   validate  python -m zoo validate runs/NAME
   predict   python -m zoo predict runs/NAME           (writes predictions.pt)
 
+write
+  generate  python -m zoo generate runs/NAME --prompt "To be"    (or --from DIR; from --image and --audio, too)
+
 look around
   list      python -m zoo list [configs|families|tasks|...] [FILTER]
   compare   python -m zoo compare RUN RUN ...         (what differs, what was best, and the curves; W&B folders too)
@@ -37,6 +40,7 @@ VERBS = {
     "validate": TRAINING,
     "test": TRAINING,
     "predict": TRAINING,
+    "generate": "zoo.cli.generate",
     "list": "zoo.cli.listing",
     "compare": "zoo.cli.compare",
     "convert": "zoo.cli.convert",

@@ -44,8 +44,10 @@ _zoo() {
             case $((COMP_CWORD - first)):${COMP_WORDS[first]}:$current in
                 0:*) words='@verbs@' ;;
                 1:fit:-* | 1:validate:-* | 1:test:-* | 1:predict:-*) words='@options@' ;;
-                1:fit:* | 1:validate:* | 1:test:* | 1:predict:* | *:compare:*) _zoo_runs "$current" ;;
+                *:generate:-*) words='@generating@' ;;
+                1:fit:* | 1:validate:* | 1:test:* | 1:predict:* | 1:generate:* | *:compare:*) _zoo_runs "$current" ;;
                 *:fit:* | *:validate:* | *:test:* | *:predict:*) words='@options@' ;;
+                *:generate:*) words='@generating@' ;;
                 1:list:*) words='@kinds@' ;;
                 *:diff:*) words='@models@' ;;
                 1:completion:*) words='@shells@' ;;

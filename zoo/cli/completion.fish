@@ -13,7 +13,7 @@ end
 
 set -l training fit validate test predict
 complete -c zoo -n __fish_use_subcommand -f -a '@verbs@'
-complete -c zoo -n "__fish_seen_subcommand_from $training compare" -f -a '(__zoo_runs)'
+complete -c zoo -n "__fish_seen_subcommand_from $training generate compare" -f -a '(__zoo_runs)'
 complete -c zoo -n '__fish_seen_subcommand_from list' -f -a '@kinds@'
 complete -c zoo -n '__fish_seen_subcommand_from diff' -f -a '@models@ (__fish_complete_directories)'
 complete -c zoo -n '__fish_seen_subcommand_from completion' -f -a '@shells@'
@@ -29,4 +29,13 @@ for option in @options@
     set -l name (string replace -- -- '' $option)
     contains -- $name config model data model.backbone model.tokenizer data.root ckpt_path
     or complete -c zoo -n "__fish_seen_subcommand_from $training" -l $name
+end
+set -l files ckpt_path from file image audio draft out
+for option in @generating@
+    set -l name (string replace -- -- '' $option)
+    if contains -- $name $files
+        complete -c zoo -n '__fish_seen_subcommand_from generate' -l $name -r -F
+    else
+        complete -c zoo -n '__fish_seen_subcommand_from generate' -l $name
+    end
 end

@@ -10,12 +10,19 @@ from zoo.cli.arguments import Arguments
 
 SHELLS = ("bash", "fish", "zsh")
 VERBS = [  # those of zoo.__main__, which nothing imports; a test compares them
-    *("fit", "validate", "test", "predict", "list", "compare", "convert", "verify", "diff", "train-tokenizer"),
-    *("schema", "completion"),
+    *("fit", "validate", "test", "predict", "generate", "list", "compare", "convert", "verify", "diff"),
+    *("train-tokenizer", "schema", "completion"),
 ]
 OPTIONS = [  # the usual ones: every value of a config is one
     *("--config", "--model", "--model.backbone", "--model.tokenizer", "--data", "--data.root", "--ckpt_path"),
     *("--seed_everything", "--trainer.max_epochs", "--trainer.logger", "--print_config", "--help"),
+]
+
+GENERATING = [  # those of zoo.cli.generate, likewise
+    *("--ckpt_path", "--from", "--task", "--prompt", "--file", "--key", "--image", "--audio", "--given", "--begin"),
+    *("--length", "--temperature", "--top_k", "--top_p", "--min_p", "--seed", "--samples", "--repetition_penalty"),
+    *("--width", "--length_penalty", "--stops", "--continuation", "--draft", "--lookup", "--precision", "--device"),
+    *("--batch_size", "--out", "--help"),
 ]
 
 
@@ -46,6 +53,7 @@ def names() -> dict[str, list[str]]:
     return {
         "verbs": VERBS,
         "options": OPTIONS,
+        "generating": GENERATING,
         "configs": [name for name in listing.list(kind="configs") if not name.startswith("sweeps/")],  # W&B's
         "kinds": ["configs", *listing.KINDS],
         "tasks": listing.list(kind="tasks"),

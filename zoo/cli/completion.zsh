@@ -24,11 +24,13 @@ _zoo() {
             case $((CURRENT - 2)):$words[2]:$words[CURRENT] in
                 0:*) compadd -- @verbs@ ;;
                 1:fit:-* | 1:validate:-* | 1:test:-* | 1:predict:-*) compadd -- @options@ ;;
-                1:fit:* | 1:validate:* | 1:test:* | 1:predict:* | *:compare:*)
+                *:generate:-*) compadd -- @generating@ ;;
+                1:fit:* | 1:validate:* | 1:test:* | 1:predict:* | 1:generate:* | *:compare:*)
                     compadd -- runs/*/config.yaml(N:h)
                     _files -/
                     ;;
                 *:fit:* | *:validate:* | *:test:* | *:predict:*) compadd -- @options@ ;;
+                *:generate:*) compadd -- @generating@ ;;
                 1:list:*) compadd -- @kinds@ ;;
                 *:diff:*)
                     compadd -- @models@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import zipfile
 from pathlib import Path
 
 import torch
@@ -49,10 +50,17 @@ def read(source: str) -> nn.Module:
             raise UserError(f"the run {source} has no checkpoint yet")
         path = found
     if path.suffix == ".ckpt" and path.is_file():
-        kept = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
-        module, _, name = str(kept.get("_class_path")).rpartition(".")
-        kind = getattr(importlib.import_module(module), name, None) if module else None
-        if not (isinstance(kind, type) and issubclass(kind, Task)):
-            raise UserError(f"{path} is no checkpoint of a task of this library")
-        return kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+        return from_checkpoint(path)
     return zoo.load(source)
+
+
+def from_checkpoint(path: Path) -> Task:
+    """The task that Lightning saved, by the class that is written in its checkpoint.  Raises UserError."""
+    if not zipfile.is_zipfile(path):
+        raise UserError(f"{path} is no checkpoint, or was cut off")
+    kept = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
+    module, _, name = str(kept.get("_class_path")).rpartition(".")
+    kind = getattr(importlib.import_module(module), name, None) if module else None
+    if not (isinstance(kind, type) and issubclass(kind, Task)):
+        raise UserError(f"{path} is no checkpoint of a task of this library")
+    return kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)

@@ -23,7 +23,11 @@ def draw(picture: Picture, when: str = "") -> Image.Image:
     """An RGB image at 100 dots an inch; ``when`` ends its title: "step 500".  Raises ValueError for a kind of column
     that cannot be drawn."""
     samples = f"{picture.count:,} validation sample{'s' * (picture.count != 1)}"
-    title = f"{picture.title}: " + ", ".join(filter(None, (when, samples)))
+    return entitled(picture, f"{picture.title}: " + ", ".join(filter(None, (when, samples))))
+
+
+def entitled(picture: Picture, title: str) -> Image.Image:
+    """The same under another title."""
     with matplotlib.rc_context(style.SETTINGS):
         if isinstance(picture, Sheet):
             page = sheet(picture, title)

@@ -138,7 +138,7 @@ class Int4Linear(OnCPU):
         self.packed_bytes = sum(one.nbytes for one in (self.packed, self.scale_and_zero, self.bias) if one is not None)
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = self.checked(x).reshape(-1, self.in_features).bfloat16()  # (N, I)
+        rows = self.checked(x).reshape(-1, self.in_features).bfloat16().contiguous()  # (N, I)
         y = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scale_and_zero)
         y = y[:, : self.out_features].to(x.dtype)
         y = y if self.bias is None else y + self.bias.to(x.dtype)
