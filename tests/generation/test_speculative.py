@@ -10,7 +10,7 @@ from torch import nn
 from zoo.generation import Beam, Draft, Drafter, Generation, Greedy, Lookup, Sample, Speculative, Written
 from zoo.generation.lookup import Places
 from zoo.generation.proposals import Proposal
-from zoo.generation.rules import NoRepeat, RepetitionPenalty, Suppress
+from zoo.generation.rules import Force, NoRepeat, RepetitionPenalty, Suppress
 from zoo.models import GPT2, T5, LLaMA, Mistral
 from zoo.nn import Cache
 from zoo.tasks import CausalLM, Seq2Seq
@@ -58,7 +58,7 @@ def same(one: Written, other: Written):
 # ---- greedy, and what is looked up: token for token
 
 
-@pytest.mark.parametrize("rules", [(), (RepetitionPenalty(1.5), NoRepeat(3))], ids=["", "rules"])
+@pytest.mark.parametrize("rules", [(), (RepetitionPenalty(1.5), NoRepeat(3), Force(9, step=7))], ids=["", "rules"])
 @pytest.mark.parametrize("name", BACKBONES)
 def test_greedy_tokens_are_the_models_own(name, rules):
     large = model(name, generation=Generation(rules=rules))
@@ -108,7 +108,10 @@ def test_a_stop_string_among_tokens_that_stand():
 
 
 def test_a_draft_that_is_the_model_is_always_right():
-    for large in (model("mistral"), model("gpt2", generation=Generation(rules=[RepetitionPenalty(1.3)]))):
+    for large in (
+        model("mistral"),
+        model("gpt2", generation=Generation(rules=[RepetitionPenalty(1.3), Force(9, step=7)])),
+    ):
         for search in (Greedy(), Sample(0.9, seed=2)):
             written = large.generate(PROMPTS, 23, Speculative(Draft(large, 4), search))
             assert written.acceptance == 1.0
