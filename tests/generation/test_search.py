@@ -251,3 +251,19 @@ def test_written_counts_rows_and_tokens():
     assert written.add(torch.tensor([[7, 8, 9]])).tolist() == []
     assert [row.tolist() for row in written.tokens] == [[1, 2, 6, 7], [3, 9], [4, 4, 9]]
     assert written.reasons == ["length", "end", "end"] and written.acceptance is None
+
+
+def test_a_compiled_backbone_writes_the_same_from_two_graphs():
+    """One for the prompt and one for every token after it, where the cache has a fixed capacity."""
+    task, graphs = writes(generation=Generation(length=12)), []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    (expected,) = task.generate(["hello"]).tokens
+    torch._dynamo.reset()
+    task.backbone.compile(backend=count, fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(task.generate(["hello"], cache=Cache(capacity=32)).tokens[0], expected)
+        assert len(graphs) == 2
