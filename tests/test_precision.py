@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import zoo
-from zoo.nn import Shifted
+from zoo.nn import GLU, Attention, Shifted
 from zoo.precision import Int4Linear, Int8Linear, PackedLinear, for_inference, prepare, weight_bytes
 from zoo.precision.layers import Prepared, StoredInt4, StoredInt8, overflows
 from zoo.precision.prepare import works
@@ -275,3 +275,22 @@ def test_what_is_prepared_is_for_inference_alone():
             with pytest.raises(ValueError, match=f"on a CPU in {precision} cannot go to meta; move the module first"):
                 layer.to("meta")
         assert layer.to("cpu").eval() is layer
+
+
+@pytest.mark.parametrize("precision", EVERY)
+def test_layers_that_read_the_same_are_one_multiplication(precision):
+    """Each has its own rows of it, whoever asks in which order, and for whatever input."""
+    part, x, other = Attention(64, 4, kv_heads=2, bias="qv"), torch.randn(2, 3, 64), torch.randn(5, 64)
+    again, calls = new(part, precision), []
+    joint = again.q.joint
+    joint.layer.register_forward_hook(lambda *_: calls.append(1))
+    given = {"x": x.bfloat16(), "other": other.bfloat16()} if precision == "bf16" else {"x": x, "other": other}
+    for name in ("q", "k", "v"):
+        assert close(getattr(again, name)(given["x"]), getattr(part, name), x, precision)
+    assert len(calls) == 1 and joint._input is None  # nothing is kept
+    for name in ("v", "q", "q", "k"):
+        assert close(getattr(again, name)(given["other"]), getattr(part, name), other, precision)
+        assert close(again.k(given["x"]), part.k, x, precision)
+    crossing, gated = (new(made, precision) for made in (Attention(64, 4, cross=True), GLU(64)))
+    assert crossing.k.joint is crossing.v.joint and not hasattr(crossing.q, "joint")
+    assert gated.gate.joint is gated.up.joint and not hasattr(gated.down, "joint")

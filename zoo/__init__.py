@@ -26,7 +26,8 @@ _PUBLIC = {
         Tokenizer Tokens Waveform WhisperLogMel
     """,
     "zoo.generation": """
-        Beam Draft Drafter Generation Greedy Lookup Sample Search Speculative Writer Written
+        Beam Draft Drafter Force ForceLast Generation Greedy Lookup MinLength MinTotal NoRepeat OneOf Renormalise
+        RepetitionPenalty Rule Sample Search Speculative Suppress SuppressFirst Writer Written
     """,
     "zoo.models": """
         AST BART BERT CLIPText CLIPVision DeBERTa DeBERTa2 ESM GPT GPT2 LLaMA Mistral RoBERTa T5 T5Gated Transformer

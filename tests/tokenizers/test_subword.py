@@ -260,3 +260,11 @@ def test_a_decoder_writes_its_start_only_once():
     assert torch.equal(written.value, tokens.value[:, 1:]) and torch.equal(written.padding, tokens.padding[:, 1:])
     other = zoo.Subword(content=made.to_str())  # whose decoder would begin with something else
     assert other.written(tokens) is tokens and zoo.BPE().written(tokens) is tokens
+
+
+def test_vocabularies_agree_by_their_tokens_and_not_by_their_files():
+    ours = BPE()
+    published = Subword(content=ours.published(), eos="<eos>")
+    assert published != ours and ours.agrees(published) and published.agrees(ours)
+    assert not ours.agrees(BPE("docs-2048")) and not ours.agrees(Subword(content=ours.content, vocabulary=300))
+    assert not ours.agrees(Ids(ours.vocabulary)) and Ids(7).agrees(Ids(7, eos=1)) and not Ids(7).agrees(Ids(8))

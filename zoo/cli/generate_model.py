@@ -104,7 +104,7 @@ def ready(task: WritingTask, device: torch.device, precision: Precision) -> Writ
 def drafting(task: WritingTask, source: str) -> WritingTask:
     """The draft that is meant.  Raises UserError for one that does not fit the task."""
     draft = writing(convert.read(source), source, None)
-    if draft.pen != task.pen:
+    if isinstance(task.pen, TextTokenizer) and not task.pen.agrees(draft.pen):
         raise UserError(
             f"--draft={source} has another vocabulary; give one that was trained with the model's tokenizer"
         )

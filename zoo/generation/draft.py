@@ -51,7 +51,7 @@ class Draft(Drafter):
 
     def begin(self, writer: Writer, written: Written, search: Greedy | Sample, rules: Sequence[Rule]) -> Proposer:
         task, pen, device = self.task, written.tokenizer, writer.history.device
-        if task.pen != pen:
+        if not (isinstance(pen, TextTokenizer) and pen.agrees(task.pen)):
             raise ValueError(
                 f"the draft's vocabulary ({named(task.pen)}) is not the model's ({named(pen)}); "
                 "give a draft that was trained with the model's tokenizer"

@@ -59,6 +59,10 @@ class Attention(Mixer):
         self.o = nn.Linear(heads * head_dim, dim, bias="o" in biased)
         self.q_norm, self.k_norm = qk_norm(head_dim), qk_norm(head_dim)
 
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        return ("k", "v") if self.cross else ("q", "k", "v")
+
     def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         q = self.q_norm(self._split(self.q(x)))
         bias, causal = None, False

@@ -75,6 +75,8 @@ class Context:
 class Part(nn.Module):
     """The body of a residual branch: (B, T, D) -> (B, T, D), reading ``ctx`` and its own ``state`` between calls."""
 
+    siblings: tuple[str, ...] = ()  # its linear layers that read one and the same input
+
     def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         raise NotImplementedError
 

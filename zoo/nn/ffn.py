@@ -67,6 +67,8 @@ class GLU(FeedForward):
     ``hidden`` is 8/3 D, rounded up to a multiple of 8, if not given: the parameters of an MLP of 4 D.
     """
 
+    siblings = ("gate", "up")
+
     def __init__(
         self, dim: int, hidden: int | None = None, act: Activation = "silu", bias: bool = False, dropout: float = 0.0
     ):

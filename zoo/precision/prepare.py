@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import Head
+from zoo.nn import Head, Part
+from zoo.precision.joint import join
 from zoo.precision.layers import Int4Linear, Int8Linear, PackedLinear, Prepared, StoredInt4, StoredInt8
 from zoo.precision.rounding import GROUP
 
@@ -19,7 +20,8 @@ Maker = Callable[[nn.Linear], nn.Module]
 
 def for_inference(module: nn.Module, precision: Precision) -> nn.Module:
     """Replace every ``nn.Linear`` of a task or another module by one whose weights are prepared for inference on the
-    device where they lie; the module is changed in place, put into evaluation mode, and returned.
+    device where they lie, those that read the same input by one; the module is changed in place, put into evaluation
+    mode, and returned.
 
     - "fp32": the same numbers in oneDNN's order on a CPU; sums are added up in another order (1e-6).
     - "bf16": the whole module in bfloat16, its linear layers in oneDNN's order on a CPU.  Numbers that come in from
@@ -45,6 +47,9 @@ def for_inference(module: nn.Module, precision: Precision) -> nn.Module:
         module.to(torch.bfloat16)
     root = nn.Sequential(module)  # so that a linear layer by itself has a place too
     heads = {part for head in root.modules() if isinstance(head, Head) for part in head.modules()}
+    for part in list(root.modules()):
+        if isinstance(part, Part):
+            join(part)
     places: dict[nn.Linear, list[tuple[nn.Module, str]]] = {}
     for parent in root.modules():
         for name, part in parent._modules.items():

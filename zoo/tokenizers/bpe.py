@@ -57,6 +57,9 @@ class BPE(TextTokenizer):
         name = self.names[role]
         return None if name is None else self.backend.token_to_id(name)
 
+    def tokens(self) -> dict[str, int]:
+        return self.backend.get_vocab()
+
     def encode(self, raw: str) -> Tensor:
         return torch.tensor([*self.backend.encode(raw, add_special_tokens=False).ids, self.special("eos")])
 

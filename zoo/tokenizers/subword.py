@@ -72,6 +72,9 @@ class Subword(TextTokenizer):
         name = self.names[role]
         return None if name is None else self.backend.token_to_id(name)
 
+    def tokens(self) -> dict[str, int]:
+        return self.backend.get_vocab()
+
     def encode(self, raw: str | tuple[str, str]) -> Tensor:
         """A text, or a pair of texts in one sequence -> (T,) ids."""
         return self._ids(self._encoding(raw))
