@@ -1,6 +1,7 @@
 """What guessing ahead gains: tokens a second with a draft and with lookup, against the same model alone.
 
 python benchmarks/speculative.py LARGE TEXT [DRAFT] [--tokens 4] [--given 64] [--again 0] [--length 128] [--rounds 12]
+                                 [--precision fp32]
 
 LARGE and DRAFT are checkpoints of CausalLMs with one vocabulary, or published directories, and TEXT is a file in UTF-8
 that they were not trained on.  A round goes on from another place of it, after so many given tokens, once in each way,
@@ -16,6 +17,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import torch
 from rich.console import Console
@@ -23,6 +25,7 @@ from rich.table import Table
 
 import zoo
 from zoo.generation import Draft, Drafter, Greedy, Lookup, Sample, Search, Speculative, Written
+from zoo.precision import Precision
 from zoo.tasks import CausalLM
 from zoo.tokenizers import Tokens
 
@@ -38,11 +41,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", type=int, default=0, help="of them follow once more, so that the rest may be copied")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--precision", choices=get_args(Precision), help="prepare both models for inference in it")
     return parser.parse_args()
 
 
-def read(path: Path) -> CausalLM:
-    return zoo.load(path) if path.is_dir() else CausalLM.load_from_checkpoint(path, map_location="cpu").eval()
+def read(path: Path, precision: Precision | None) -> CausalLM:
+    task = zoo.load(path) if path.is_dir() else CausalLM.load_from_checkpoint(path, map_location="cpu").eval()
+    return task if precision is None else zoo.for_inference(task, precision)
 
 
 def measured(task: CausalLM, prompt: Tokens, length: int, search: Search) -> tuple[float, Written]:
@@ -77,10 +82,10 @@ def compared(task: CausalLM, prompts: list[Tokens], length: int, ways: dict[str,
 
 def main() -> None:
     how = arguments()
-    task = read(how.large)
+    task = read(how.large, how.precision)
     drafters: dict[str, Drafter] = {}
     if how.draft is not None:
-        draft = read(how.draft)
+        draft = read(how.draft, how.precision)
         drafters = {f"draft, {count} at a time": Draft(draft, count) for count in how.tokens}
     drafters["lookup"] = Lookup()
     ids = task.tokenizer.prompt(how.text.read_text(encoding="utf-8"))

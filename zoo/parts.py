@@ -18,7 +18,13 @@ Anatomy = dict[str, str]  # path of a part -> its class and settings, in words
 CHANCE = ("dropout", "drop_path", "init")  # what acts in training only
 SIZES = ("in_features", "out_features", "num_embeddings", "embedding_dim")
 EXTENTS = ("dim", "heads", "head_dim", "height", "width", "features", "length")  # sizes that are settings
-SKIPPED = ("training", "tokenizer", "generation", "prepare_data_per_node", "allow_zero_length_dataloader_with_multiple_devices")
+SKIPPED = (
+    "training",
+    "tokenizer",
+    "generation",
+    "prepare_data_per_node",
+    "allow_zero_length_dataloader_with_multiple_devices",
+)
 
 
 def anatomy(model: nn.Module, shapes: bool = True) -> Anatomy:

@@ -109,6 +109,7 @@ def decode(model: Backbone, x, chunks: list[int], cache: Cache | None = None, on
 def test_equal(position, mask, kind):
     """Plain, left-padded, and packed; a token at a time and in chunks; in every kind of cache."""
     model, x = build(POSITIONS[position], MASKS[mask], **KINDS[kind]), torch.randn(B, T, D)
+    head = torch.randn(D, 50)
     padding = torch.arange(T) >= torch.tensor([[0], [3]])
     segments = torch.tensor([[0] * 6 + [1] * 5, [0] * 3 + [1] * 2 + [2] * 6])
     fields = [
@@ -127,6 +128,7 @@ def test_equal(position, mask, kind):
         for sizes, cache in itertools.product(chunks, CACHES):
             step_by_step = decode(model, x, sizes, CACHES[cache](), **given)
             assert (step_by_step - full)[real].abs().max() < 1e-5 * full.abs().max().clamp(min=1), cache
+            assert torch.equal((step_by_step @ head).argmax(-1)[real], (full @ head).argmax(-1)[real])
 
 
 @pytest.mark.parametrize("mask", ["causal", "window", "window and sink"])
