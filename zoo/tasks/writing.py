@@ -64,12 +64,12 @@ class WritingTask(Task):
         """Write on from each of ``x``, or write about it where the task reads one thing and writes another; ``prompt``
         is then how each begins.  What is not given is as ``self.generation`` says; an image is written to its end.
 
-        ``cache`` may be one of a fixed capacity, or what an earlier call filled: then ``x`` follows what that read, which
-        was all but the last token that it wrote.  ``first`` is the number of the first row in a larger job, on which
+        ``cache`` may be one of a fixed capacity, or what an earlier call filled: then ``x`` follows what that has read,
+        which is all but the last token written.  ``first`` is the number of the first row in a larger job, on which
         random draws depend.  Evaluation mode, no gradients.
 
-        Raises ValueError for an empty prompt, ids out of the vocabulary, a prompt longer than the positions, and a search
-        that does not fit what is written or the cache.
+        Raises ValueError for an empty prompt, ids out of the vocabulary, a prompt longer than the positions, and a
+        search that does not fit what is written or the cache.
         """
         (written,) = deque(self.steps(x, length, search, stops, prompt, cache, first), maxlen=1)
         return written

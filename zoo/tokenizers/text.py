@@ -64,8 +64,9 @@ class TextTokenizer(Tokenizer):
 
     def agrees(self, other: Tokenizer) -> bool:
         """Do the same ids mean the same tokens, whatever the files look like that say so?"""
-        alike = isinstance(other, TextTokenizer) and self.vocabulary == other.vocabulary
-        return alike and self.tokens() == other.tokens()
+        if not isinstance(other, TextTokenizer):
+            return False
+        return self.vocabulary == other.vocabulary and self.tokens() == other.tokens()
 
     @property
     def filler(self) -> int:
