@@ -11,7 +11,7 @@ import zoo
 from zoo import listing
 from zoo.__main__ import VERBS
 from zoo.cli import completion
-from zoo.cli.generate import arguments
+from zoo.cli.generate.flags import arguments
 
 ROOT = Path(zoo.__file__).resolve().parent.parent
 BASH = shutil.which("bash")

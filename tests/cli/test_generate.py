@@ -16,7 +16,7 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import zoo
-from zoo.cli import generate_texts
+from zoo.cli.generate import texts as generated_texts
 from zoo.data import read_audio
 from zoo.generation import Generation, Sample
 from zoo.generation.rules import Force, SuppressFirst
@@ -146,7 +146,7 @@ def test_a_text_goes_on_from_its_prompt(command, here, source):
 
 def test_a_text_is_seen_as_it_is_decided_and_never_with_half_a_letter(command, here, monkeypatch):
     pieces = []
-    monkeypatch.setattr(generate_texts, "say", pieces.append)
+    monkeypatch.setattr(generated_texts, "say", pieces.append)
     assert command("generate", "run", "--prompt", "To be").code == 0
     seen = [piece for piece in pieces if piece]
     assert seen[0] == "To be" and "".join(seen) == TEXT + "\n" and len(seen) > 30
@@ -191,7 +191,7 @@ def test_beams_and_a_repetition_penalty(command, here):
 def test_a_closed_pipe_is_no_error(here):
     code = """
 import sys, types
-writing = types.ModuleType("zoo.cli.generate_job")  # without torch, which takes seconds
+writing = types.ModuleType("zoo.cli.generate.job")  # without torch, which takes seconds
 writing.job = lambda options: [print("To be, or not to be") for _ in range(100_000)]
 sys.modules[writing.__name__] = writing
 from zoo.__main__ import main

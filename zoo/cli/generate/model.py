@@ -15,7 +15,7 @@ import zoo
 from zoo.cli import convert
 from zoo.cli.arguments import near
 from zoo.cli.errors import UserError
-from zoo.cli.generate import SAMPLING, said
+from zoo.cli.generate.flags import SAMPLING, said
 from zoo.generation import Beam, Draft, Drafter, Generation, Greedy, Lookup, Sample, Search, Speculative
 from zoo.generation.rules import Force, OneOf, RepetitionPenalty, Rule, SuppressFirst
 from zoo.precision import Precision, for_inference

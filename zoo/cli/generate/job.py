@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from zoo.cli.generate import waiting
-from zoo.cli.generate_batches import rows_of
-from zoo.cli.generate_media import media
-from zoo.cli.generate_model import writer
-from zoo.cli.generate_prompts import prompts
-from zoo.cli.generate_texts import scored, stream, texts
+from zoo.cli.generate.batches import rows_of
+from zoo.cli.generate.media import media
+from zoo.cli.generate.model import writer
+from zoo.cli.generate.prompts import prompts
+from zoo.cli.generate.texts import scored, stream, texts
+from zoo.cli.waiting import waiting
 from zoo.tokenizers import TextTokenizer
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from zoo.cli.errors import UserError
-from zoo.cli.generate_batches import Row, Tally, batches, told, written
+from zoo.cli.generate.batches import Row, Tally, batches, told, written
 from zoo.pictures import Column, Sheet
 from zoo.tasks.showing import column, columns, decoded
 from zoo.tasks.writing import WritingTask

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from zoo.cli.generate_prompts import Prompt
+from zoo.cli.generate.prompts import Prompt
 from zoo.generation import Written
 from zoo.tasks.writing import WritingTask
 

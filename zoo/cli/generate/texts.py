@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from zoo.cli.errors import UserError
-from zoo.cli.generate_batches import Row, Tally, batches, told, written
-from zoo.cli.generate_prompts import Prompt
+from zoo.cli.generate.batches import Row, Tally, batches, told, written
+from zoo.cli.generate.prompts import Prompt
 from zoo.tasks.writing import WritingTask
 
 OURS = {"prompt", "file", "text", "tokens", "reason", "sample", "score", "continuation", "log_probability"}

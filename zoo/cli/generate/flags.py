@@ -1,19 +1,11 @@
-"""``generate``: a checkpoint writes on from prompts, or about them: text, images and sound."""
+"""The flags of ``generate``, and what is wrong with them as far as it can be told without the checkpoint."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from rich.console import Console
-from rich.status import Status
-
-from zoo.cli.arguments import Arguments, near
-from zoo.cli.configs import is_run
-from zoo.cli.errors import UserError, guarded, quiet
+from zoo.cli.arguments import Arguments
 
 EPILOG = """\
 python -m zoo generate runs/NAME --prompt "To be"             a run of one's own: its best checkpoint
@@ -29,16 +21,6 @@ WRITING = (  # what says how text is written, and is idle where a given text is 
     *("length", *SAMPLING, "repetition_penalty", "width", "length_penalty", "stops", "draft", "lookup", "samples"),
     *("begin", "given"),
 )
-
-
-def main(argv: list[str]) -> int:
-    parser = arguments()
-    options = parser.parse_args(argv[1:])
-    wrong = refusal(options)
-    if wrong:
-        parser.error(wrong)
-    quiet()
-    return guarded(lambda: generate(options))
 
 
 def arguments() -> Arguments:
@@ -144,56 +126,3 @@ def said(options: argparse.Namespace) -> set[str]:
 def counted(names: Sequence[str]) -> str:
     flags = {"run": "the run", "published": "--from"}
     return " and ".join(flags.get(name, f"--{name}") for name in names) or "none"
-
-
-def generate(options: argparse.Namespace) -> None:
-    """Raises UserError."""
-    require_present(options)
-    with waiting("loading torch"):
-        from zoo.cli.generate_job import job
-    try:
-        job(options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read this has enough, as ``head`` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def waiting(what: str) -> Status:
-    """Say on a terminal what takes its time, for as long as it does."""
-    return Console(stderr=True).status(what)
-
-
-def same(one: str, other: str) -> bool:
-    """Do both name one file?  - is none."""
-    return "-" not in (one, other) and Path(one).resolve() == Path(other).resolve()
-
-
-def require_present(options: argparse.Namespace) -> None:
-    """Raise UserError where a file or folder that is named is not there."""
-    if options.run is not None and not is_run([options.run]):
-        raise UserError(missing_run(options.run))
-    if options.published is not None and is_run([options.published]):
-        raise UserError(f"{options.published} is a run and no published checkpoint; give it without --from")
-    files = [options.ckpt_path, *(options.image or []), *(options.audio or [])]
-    if options.file != "-":
-        files.append(options.file)
-    for file in files:
-        if file is not None and not Path(file).is_file():
-            raise UserError(f"no file {file}")
-    if None not in (options.file, options.out) and same(options.file, options.out):
-        raise UserError(f"--out={options.out} would be written over the prompts; give another name")
-    if options.out not in (None, "-") and not Path(options.out).absolute().parent.is_dir():
-        raise UserError(f"--out={options.out}: there is no folder {Path(options.out).parent}")
-
-
-def missing_run(run: str) -> str:
-    path = Path(run)
-    if path.is_file() and path.suffix == ".ckpt":
-        return f"{run} is a checkpoint and no run; give it as --ckpt_path {run}"
-    if (path / "config.json").is_file():
-        return f"{run} is a published checkpoint and no run; give it as --from {run}"
-    if path.exists():
-        return f"{run} is no run: it has no config.yaml"
-    known = sorted(str(file.parent) for file in path.parent.glob("*/config.yaml"))
-    begun = [name for name in known if name.startswith(run)]
-    return f"there is no run '{run}'" + (f"; did you mean '{begun[-1]}'?" if begun else near(run, known, ""))
