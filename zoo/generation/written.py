@@ -49,8 +49,9 @@ class Written:
         self._streams: list[TextStream] = []
         if isinstance(tokenizer, TextTokenizer):
             self._streams = [TextStream(tokenizer, prompt, self.stops) for prompt in prompts]
-        self._told = [0] * len(prompts)  # tokens that the streams know, and characters that ``news`` gave out
-        self._given = [0] * len(prompts)
+        self._sizes = [0] * len(prompts)  # tokens of each row, those that its stream knows,
+        self._told = [0] * len(prompts)
+        self._given = [0] * len(prompts)  # and characters that ``news`` gave out
 
     # ---- for searches
 
@@ -63,6 +64,7 @@ class Written:
         for place, row in enumerate(list(self.active)):
             taken, reason = self._ended(row, ids[place][:count], count)
             self._parts[row].append(new[place, :taken])
+            self._sizes[row] += taken
             self.reasons[row] = reason
             if reason is None:
                 going.append(place)
@@ -87,6 +89,7 @@ class Written:
     def close(self, row: int, tokens: Tensor, reason: Reason, score: float | None = None) -> None:
         """A whole sequence at once, (T,), from a search that decides late."""
         self._parts[row], self.reasons[row], self.scores[row] = [tokens], reason, score
+        self._sizes[row] = len(tokens)
         self.numbers = self.numbers[[other != row for other in self.active]]
         self.active.remove(row)
         if self.stops:
@@ -119,8 +122,14 @@ class Written:
         return self.accepted / self.proposed if self.proposed else None
 
     def _stream(self, row: int, whole: bool) -> TextStream:
-        known = [token for part in self._parts[row] for token in part.tolist()]
-        stream = self._tell(row, known[self._told[row] :])
+        missing, count, last = self._sizes[row] - self._told[row], 0, []
+        for part in reversed(self._parts[row]):  # the last ones only: a token costs the same in a long text
+            if count >= missing:
+                break
+            last.append(part.tolist())
+            count += len(part)
+        fresh = [token for part in reversed(last) for token in part]
+        stream = self._tell(row, fresh[count - missing :])
         if whole:
             stream.finish()
         return stream
