@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.tasks.conftest import TOKENIZERS, backbone, batch, both
-from zoo.generation import Generation, Greedy, Sample, Written
+from zoo.generation import Force, Generation, Greedy, Sample, SuppressFirst, Written
 from zoo.generation.search import drawn
 from zoo.nn import Cache, Causal, Learned, PreNorm, Window
 from zoo.tasks import CausalLM, Seq2Seq
@@ -192,6 +192,15 @@ def test_an_answer_may_have_its_beginning_given():
     assert all(torch.equal(row[3:], more) for row, more in zip(free.tokens, written.tokens))
     uneven = task.generate(["hello", "you"], 5, prompt=Tokens(ids.value, torch.tensor([[1, 1, 0], [1, 1, 1]]).bool()))
     assert torch.equal(uneven.tokens[0][:4], free.tokens[0][2:6]) and torch.equal(uneven.tokens[1], free.tokens[1][3:])
+
+
+def test_a_given_beginning_takes_the_place_of_a_forced_one():
+    forced = Generation(rules=[Force(70), SuppressFirst([71], after=1)], length=4)
+    task = lively(Seq2Seq(both(), TOKENIZERS["text"], generation=forced))
+    assert task.generate(["hello"]).tokens[0][0] == 70
+    (row,) = task.generate(["hello"], prompt=["xy"]).tokens
+    plain = lively(Seq2Seq(both(), TOKENIZERS["text"], generation=Generation(rules=[SuppressFirst([71])], length=4)))
+    assert torch.equal(row, plain.generate(["hello"], prompt=["xy"]).tokens[0]) and row[0] != 71
 
 
 # ---- streams and scores

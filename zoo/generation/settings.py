@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from zoo.described import Described
 from zoo.generation import publish, published
 from zoo.generation.beam import Beam
-from zoo.generation.rules import ForceLast, Rule
+from zoo.generation.rules import Force, ForceLast, OneOf, Rule, SuppressFirst
 from zoo.generation.search import Greedy, Sample, Search
 from zoo.settings import Config
 
@@ -38,9 +38,16 @@ class Generation(Described):
         self.length, self.search, self.last, self.languages = length, search, tuple(last), dict(languages or {})
         self.rules, self.ends, self.stops, self.begin = tuple(rules), tuple(ends), tuple(stops), tuple(begin)
 
-    def rules_for(self, length: int) -> tuple[Rule, ...]:
-        """Those of texts of at most so many tokens."""
-        return (*self.rules, *([ForceLast(length, self.last)] if self.last else []))
+    def rules_for(self, length: int, begun: bool = False) -> tuple[Rule, ...]:
+        """Those of texts of at most so many tokens, and where it is given how a text begins, those after that."""
+        rules = after_beginning(self.rules) if begun else self.rules
+        return (*rules, *([ForceLast(length, self.last)] if self.last else []))
+
+
+def after_beginning(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Those that are left where the beginning is given, which some force otherwise and some wait for."""
+    left = [rule for rule in rules if not isinstance(rule, (Force, OneOf))]
+    return tuple(SuppressFirst(rule.tokens) if isinstance(rule, SuppressFirst) else rule for rule in left)
 
 
 SEARCHES: dict[str, type[Search]] = {"Greedy": Greedy, "Sample": Sample, "Beam": Beam}

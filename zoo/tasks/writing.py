@@ -112,7 +112,8 @@ class WritingTask(Task):
             most = room(writer, tokens)
             ends = {*pen.ends, *how.ends}
             written = Written(pen, prompts, int(min(wanted, most)), ends, stops, first, most < wanted, x)
-            for _ in search.run(writer, written, writer.read(tokens), how.rules_for(written.length)):
+            rules = how.rules_for(written.length, begun=prompt is not None)
+            for _ in search.run(writer, written, writer.read(tokens), rules):
                 yield written
 
     @torch.inference_mode()

@@ -17,7 +17,8 @@ from zoo.cli.arguments import near
 from zoo.cli.errors import UserError
 from zoo.cli.generate.flags import SAMPLING, said
 from zoo.generation import Beam, Draft, Drafter, Generation, Greedy, Lookup, Sample, Search, Speculative
-from zoo.generation.rules import Force, OneOf, RepetitionPenalty, Rule, SuppressFirst
+from zoo.generation.rules import RepetitionPenalty, Rule
+from zoo.generation.settings import after_beginning
 from zoo.precision import Precision, for_inference
 from zoo.tasks import Classify, Contrastive, MaskedLM, Multimodal
 from zoo.tasks.writing import WritingTask
@@ -134,12 +135,6 @@ def settings(task: WritingTask, options: argparse.Namespace) -> Generation:
             raise UserError("--begin is empty; leave it out")
         how.rules = after_beginning(how.rules)
     return how
-
-
-def after_beginning(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Those that are left where the beginning is given, which some force otherwise and some wait for."""
-    left = [rule for rule in rules if not isinstance(rule, (Force, OneOf))]
-    return tuple(SuppressFirst(rule.tokens) if isinstance(rule, SuppressFirst) else rule for rule in left)
 
 
 def without(rules: Sequence[Rule], kind: type[Rule]) -> list[Rule]:
