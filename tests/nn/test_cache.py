@@ -237,6 +237,19 @@ def test_reorder(padded):
 
 
 @torch.no_grad()
+def test_reorder_of_beams_leaves_their_memory_where_it_is():
+    """Rows that read the same are exchanged, doubled and dropped among themselves."""
+    model, x, memory = build(cross=True), torch.randn(4, T, D), torch.randn(2, 7, D).repeat_interleave(2, 0)
+    cache, rows = Cache(), torch.tensor([1, 0, 3, 3])
+    model(x[:, :6], cache=cache, memory=memory)
+    before = cache.layers[0]["cross"].memory
+    cache.reorder(rows, same_memory=True)
+    steps = [model(x[rows, t : t + 1], cache=cache, memory=memory) for t in range(6, T)]
+    assert torch.allclose(torch.cat(steps, 1), model(x[rows], memory=memory)[:, 6:], atol=1e-5)
+    assert cache.layers[0]["cross"].memory is before
+
+
+@torch.no_grad()
 def test_other_blocks():
     """Parallel parts keep a state each; post-norm and a layer's own position are no exception."""
     attention = partial(Attention, heads=4, mask=Causal())

@@ -33,6 +33,7 @@ class Writer:
         self.embed, self.backbone, self.head, self.starts = embed, backbone, head, starts
         self.memory, self.memory_padding = memory, memory_padding
         self.cache = Cache() if cache is None else cache
+        self.sources: Tensor | None = None  # (B,) which of the memories each row reads
         self.history: Tensor | None = None  # (B, S) ids or (B, S, F) features that were read; NOTHING where none was
 
     @property
@@ -51,6 +52,8 @@ class Writer:
             first = seen.new_full((len(seen), 1), self.starts) if seen.dim() == 2 else seen[:, :0]
             seen = torch.cat((first, seen), 1)
             padding = None if padding is None else nn.functional.pad(padding, (1, 0), value=True)
+        if self.sources is None:
+            self.sources = torch.arange(len(value), device=value.device)
         self.history = seen if self.history is None else torch.cat((self.history, seen), 1)
         states = self.backbone(
             x,
@@ -64,11 +67,15 @@ class Writer:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows (B',) of the batch, in this order; one may be there twice."""
-        self.cache.reorder(rows)
-        self.history, self.memory, self.memory_padding = (
-            None if value is None else value.index_select(0, rows)
-            for value in (self.history, self.memory, self.memory_padding)
-        )
+        assert self.sources is not None and self.history is not None, "nothing was read"
+        sources = self.sources[rows]
+        same = torch.equal(sources, self.sources)
+        self.cache.reorder(rows, same_memory=same)
+        self.sources, self.history = sources, self.history.index_select(0, rows)
+        if not same:
+            self.memory, self.memory_padding = (
+                None if value is None else value.index_select(0, rows) for value in (self.memory, self.memory_padding)
+            )
 
     def rewind(self, count: int) -> None:
         """Forget the last ``count`` tokens.  Raises ValueError where a layer cannot."""

@@ -168,12 +168,13 @@ class Cache:
 
     # ---- for searches
 
-    def reorder(self, rows: Tensor) -> None:
-        """Keep rows (B',) of the batch, in this order: what a beam search does between steps."""
+    def reorder(self, rows: Tensor, same_memory: bool = False) -> None:
+        """Keep rows (B',) of the batch, in this order: what a beam search does between steps.  ``same_memory`` says
+        that each goes on with the memory that is at its new place: that of a beam of the same text."""
         for record in (self.positions, self.padding, self.segments):
             record.reorder(rows)
         for state in self.layers.values():
-            state.reorder(rows)
+            state.reorder(rows, same_memory)
 
     def rewind(self, count: int) -> None:
         """Forget the last ``count`` tokens.  Raises ValueError where that is more than there are, or than a window can
@@ -231,14 +232,14 @@ class State(dict):
                 raise ValueError(f"a layer's {name!r} has read all tokens, so the last {count} cannot be forgotten")
             value.check(count)
 
-    def reorder(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor, same_memory: bool) -> None:
         for ring in (self.k, self.v):
             if ring is not None:
                 ring.reorder(rows)
-        if self.memory is not None:
+        if self.memory is not None and not same_memory:
             self.memory = (self.memory[0].index_select(0, rows), self.memory[1].index_select(0, rows))
         for name, value in self.items():
             if isinstance(value, State):
-                value.reorder(rows)
+                value.reorder(rows, same_memory)
             else:
                 self[name] = value.index_select(0, rows)
