@@ -56,14 +56,13 @@ def padded_left(items: Sequence[Tensor], filler: float) -> Tokens:
 def room(writer: Writer, tokens: Tokens) -> float:
     """How many tokens can be written after a prompt; the last of them is not read.  Raises ValueError where the prompt
     itself is too long."""
-    if writer.room is None:
+    left = writer.room
+    if left is None:
         return math.inf
     given = tokens.value.size(1) + (writer.starts is not None)
-    if given > writer.room:
-        raise ValueError(
-            f"the prompt has {given} tokens, and the model positions for {writer.room}; give a shorter one"
-        )
-    return writer.room - given + 1
+    if given > left:
+        raise ValueError(f"the prompt has {given} tokens, and the model positions for {left}; give a shorter one")
+    return left - given + 1
 
 
 def continued(

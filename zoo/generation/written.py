@@ -46,9 +46,7 @@ class Written:
         self.scores: list[float | None] = [None] * len(prompts)  # where a search compares whole sequences
         self.proposed = self.accepted = 0  # tokens, where a draft proposes them
         self._parts: list[list[Tensor]] = [[] for _ in prompts]
-        self._streams: list[TextStream] = []
-        if isinstance(tokenizer, TextTokenizer):
-            self._streams = [TextStream(tokenizer, prompt, self.stops) for prompt in prompts]
+        self._streams: dict[int, TextStream] = {}  # by row, made when a text is first asked for
         self._sizes = [0] * len(prompts)  # tokens of each row, those that its stream knows,
         self._told = [0] * len(prompts)
         self._given = [0] * len(prompts)  # and characters that ``news`` gave out
@@ -59,7 +57,8 @@ class Written:
         """The next tokens of the active rows, (R, n) or (R, n, F): all of them count that do not come after an end.
         Which rows go on, as numbers below R, or None where all do."""
         count = min(new.size(1), self.length - self.count)
-        ids = new.tolist() if self._streams else [[]] * len(new)
+        watched = new.dim() == 2 and (self.ends or self.stops)
+        ids = new.tolist() if watched else [[]] * len(new)
         going = []
         for place, row in enumerate(list(self.active)):
             taken, reason = self._ended(row, ids[place][:count], count)
@@ -77,7 +76,7 @@ class Written:
 
     def _ended(self, row: int, ids: list[int], count: int) -> tuple[int, Reason | None]:
         """How many of a row's new tokens count, and why it is over, if it is."""
-        for place, token in enumerate(ids if self.ends or self.stops else ()):
+        for place, token in enumerate(ids):
             if token in self.ends:
                 return place + 1, "end"
             if self.stops and self._tell(row, [token]).stopped:
@@ -106,7 +105,7 @@ class Written:
     @property
     def outputs(self) -> list[Any]:
         """What the tokenizer makes of each row: the text that was added, or the image or spectrogram as a whole."""
-        if not self._streams:
+        if not isinstance(self.tokenizer, TextTokenizer):
             return [self.tokenizer.decode(torch.cat(pair)) for pair in zip(self.prompts, self.tokens, strict=True)]
         return [self._stream(row, self.reasons[row] is not None).text for row in range(len(self.prompts))]
 
@@ -135,6 +134,9 @@ class Written:
         return stream
 
     def _tell(self, row: int, tokens: list[int]) -> TextStream:
+        if row not in self._streams:
+            assert isinstance(self.tokenizer, TextTokenizer), "only texts are told piece by piece"
+            self._streams[row] = TextStream(self.tokenizer, self.prompts[row], self.stops)
         self._streams[row].push(tokens)
         self._told[row] += len(tokens)
         return self._streams[row]

@@ -19,6 +19,7 @@ from zoo.models import PUBLISHED, Architecture, Published
 from zoo.nn import GLU, MLP, Attention
 from zoo.parts import differences
 from zoo.precision import prepared
+from zoo.precision.layers import unsaved
 from zoo.settings import Config, merge
 
 
@@ -30,7 +31,7 @@ def save(task: nn.Module, path: str | os.PathLike) -> Path:
     have no word for.
     """
     if made := prepared(task):
-        raise ValueError(f"{made} weights have no published form; save the task that they were made from")
+        raise unsaved(made)
     path, reasons = Path(path), []
     for published, name, architecture in candidates(task):
         try:

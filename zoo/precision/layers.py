@@ -38,7 +38,7 @@ class Prepared(nn.Module):
         return super().train(mode)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        raise ValueError(f"{self.precision} weights have no published form; save the task that they were made from")
+        raise unsaved(self.precision)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, {self.precision}"
@@ -199,6 +199,10 @@ class StoredInt4(Stored):
     def weights(self) -> Tensor:
         codes = torch.cat((self.pairs & 15, self.pairs >> 4), -1)  # (O, G, g)
         return restored(codes, self.scale, self.zero).flatten(1)
+
+
+def unsaved(precision: str) -> ValueError:
+    return ValueError(f"{precision} weights have no published form; save the task that they were made from")
 
 
 def packed_int8(codes: Tensor, scale: Tensor, bias: Tensor | None) -> Any:
