@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import struct
+import subprocess
 from argparse import Namespace
 from pathlib import Path
 
@@ -222,6 +223,9 @@ def test_offline_an_id_is_an_oserror(source):
 # ---- writing
 
 
+PUBLISHED = {"model.safetensors", "config.json", "SHA256SUMS"}
+
+
 def state(value: float) -> dict[str, torch.Tensor]:
     return {name: torch.full((40,), float(value)) for name in "abcde"}
 
@@ -237,7 +241,7 @@ def test_small_shards_and_stale_ones(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("model-*-of-00003.safetensors"))) == 3
     assert values(tmp_path) == {1} and not (tmp_path / "model.safetensors").exists()
     write(tmp_path, {}, {"tokenizer.json": "é"}, state(2))
-    assert {file.name for file in tmp_path.iterdir()} == {"model.safetensors", "config.json", "tokenizer.json"}
+    assert {file.name for file in tmp_path.iterdir()} == {*PUBLISHED, "tokenizer.json"}
     assert values(tmp_path) == {2} and (tmp_path / "tokenizer.json").read_text("utf8") == "é"
     monkeypatch.setattr(files, "SHARD", 400)
     torch.save({}, tmp_path / "pytorch_model.bin")
@@ -247,7 +251,16 @@ def test_small_shards_and_stale_ones(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_an_interrupted_write_leaves_whole_files(place, tmp_path, monkeypatch):
-    write(tmp_path, {"old": True}, {}, state(1))
+    write(tmp_path, {"same": True}, {}, state(1))
+    fail_to_replace(place, monkeypatch)
+    with pytest.raises(OSError, match=r"cannot write .*: the disk is gone"):
+        write(tmp_path, {"same": True}, {}, state(2))
+    assert values(tmp_path) == {1 + place} and read_json(tmp_path / "config.json") == {"same": True}
+    assert {file.name for file in tmp_path.iterdir()} == {"model.safetensors", "config.json"}
+
+
+def fail_to_replace(place, monkeypatch):
+    """The files before that place are moved, no other."""
     calls = []
 
     def replace(a, b):
@@ -257,10 +270,57 @@ def test_an_interrupted_write_leaves_whole_files(place, tmp_path, monkeypatch):
         os.rename(a, b)
 
     monkeypatch.setattr(files.os, "replace", replace)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_new_weights_never_stand_beside_an_old_config(place, tmp_path, monkeypatch):
+    write(tmp_path, {"theta": 1}, {}, state(1))
+    fail_to_replace(place, monkeypatch)
     with pytest.raises(OSError, match="the disk is gone"):
-        write(tmp_path, {"old": False}, {}, state(2))
-    assert values(tmp_path) == {1 + place} and read_json(tmp_path / "config.json") == {"old": True}
-    assert {file.name for file in tmp_path.iterdir()} == {"model.safetensors", "config.json"}
+        write(tmp_path, {"theta": 2}, {}, state(2))
+    refused("has no config.json", tmp_path / "config.json", read_json)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_shards_of_two_models_are_never_mixed(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SHARD", 400)
+    write(tmp_path, {}, {}, state(1))
+    fail_to_replace(place, monkeypatch)
+    with pytest.raises(OSError, match="the disk is gone"):
+        write(tmp_path, {}, {}, state(2))
+    if place < 4:  # three shards and their index
+        refused("has no weights", tmp_path)
+    else:
+        assert values(tmp_path) == {2}
+
+
+# ---- sums
+
+
+def test_sha256sum_reads_the_sums(tmp_path):
+    write(tmp_path, {}, {}, state(1))
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "model.safetensors: OK\n"
+
+
+def test_a_changed_bit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SHARD", 400)
+    write(tmp_path, {}, {}, state(1))
+    shard = tmp_path / "model-00002-of-00003.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    refused(r"model-00002-of-00003\.safetensors is not the file whose sum stands in .*SHA256SUMS: .*remove", tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    assert len(values(tmp_path)) == 2  # what nobody would have noticed
+    write(tmp_path, {}, {}, state(3))
+    assert values(tmp_path) == {3}
+
+
+def test_sums_of_other_files_and_lines_of_another_kind_say_nothing(tmp_path):
+    write(tmp_path, {}, {}, state(1))
+    (tmp_path / "SHA256SUMS").write_bytes(b"\xff\n" + b"0" * 64 + b"  other.safetensors\n0  model.safetensors\n")
+    assert values(tmp_path) == {1}
 
 
 def test_weights_are_written_over_the_file_that_they_are_mapped_from(tmp_path):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,14 @@ import torch
 from huggingface_hub import save_torch_state_dict, snapshot_download
 from safetensors.torch import load_file
 
+from zoo.atomic import sweep, synchronise, told, workshop
 from zoo.convert import State
 from zoo.tokenizers.reading import first_line, read_json
 from zoo.tokenizers.vocabularies import SENTENCEPIECE
 
 SHARD = "5GB"
+SUMS = "SHA256SUMS"
+LINE = re.compile(r"^([0-9a-f]{64}) [ *](.+)$", re.MULTILINE)  # of it
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 HUB = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
@@ -74,6 +77,7 @@ def read_weights(path: Path) -> Weights:
 
 def one_file(path: Path) -> Weights:
     """The tensors of one file.  Raises ValueError where it is damaged or holds something else."""
+    require_sum(path)
     state = safe(path) if path.suffix == ".safetensors" else unpickle(path)
     for name, value in state.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):
@@ -85,6 +89,7 @@ def one_file(path: Path) -> Weights:
 
 def shards(index: Path) -> Weights:
     """The tensors that an index spreads over files beside it."""
+    require_sum(index)
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
         raise ValueError(f"{index} has no 'weight_map' of tensor and file names")
@@ -128,21 +133,77 @@ def unpickle(path: Path) -> State:
 
 
 def write(path: Path, config: dict[str, Any], texts: dict[str, str], state: State) -> None:
-    """config.json, the texts by their names, and the weights: in one file, or above 5 GB in shards with an index.
+    """config.json, the texts by their names, the weights (in one file, or above 5 GB in shards with an index), and
+    SHA256SUMS of the weights, which ``sha256sum -c`` reads.
 
-    All is written beside its place and then moved there, file by file, the config last: no file is ever half written,
-    and weights may be saved into the directory that they came from.
+    All is written to the disk beside its place and then moved there, file by file, in an order in which a stop leaves
+    the old model, the new one, or a directory that every loader refuses for want of its config or index; weights may be
+    saved into the directory that they came from.  Raises OSError.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path, prefix=".saving-") as place:
-        work = Path(place)
-        save_torch_state_dict(state, work, max_shard_size=SHARD, metadata={"format": "pt"})
-        weights = sorted(file.name for file in work.iterdir())
-        texts = {**texts, "config.json": json.dumps(config, indent=2, ensure_ascii=False) + "\n"}
-        for name, text in texts.items():
-            (work / name).write_text(text, encoding="utf8")
-        for name in [*weights, *texts]:
-            os.replace(work / name, path / name)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        sweep(path)
+        with workshop(path) as work:
+            save_torch_state_dict(state, work, max_shard_size=SHARD, metadata={"format": "pt"})
+            weights = sorted((file.name for file in work.iterdir()), key=lambda name: name.endswith(".json"))
+            texts = {**texts, "config.json": json.dumps(config, indent=2, ensure_ascii=False) + "\n"}
+            for name, text in {**texts, SUMS: sums(work, weights)}.items():
+                (work / name).write_text(text, encoding="utf8", newline="")
+            for file in work.iterdir():
+                synchronise(file)
+            move(work, path, weights, texts)
+    except OSError as error:
+        raise told(error, f"cannot write {path}") from error
+    except safetensors.SafetensorError as error:  # its writer's word for an error of the disk
+        raise OSError(f"cannot write {path}: {first_line(error)}") from error
+
+
+def move(work: Path, path: Path, weights: list[str], texts: dict[str, str]) -> None:
+    """Bring the files into their places, an index behind its shards and the config behind what it describes."""
+    gone = [SUMS, *(file.name for file in path.glob("*.index.json") if WEIGHTS.fullmatch(file.name))]
+    if not all(holds(path / name, text) for name, text in texts.items()):
+        gone.append("config.json")
+    for name in gone:
+        (path / name).unlink(missing_ok=True)
+    synchronise(path)
+    for name in [*(name for name in texts if name != "config.json"), *weights]:
+        os.replace(work / name, path / name)
     for stale in path.iterdir():  # a loader would meet them beside the new ones
         if WEIGHTS.fullmatch(stale.name) and stale.name not in weights:
             stale.unlink()
+    synchronise(path)
+    for name in ("config.json", SUMS):
+        os.replace(work / name, path / name)
+    synchronise(path)
+
+
+def holds(path: Path, text: str) -> bool:
+    """Is this what stands in a file?"""
+    return path.is_file() and path.read_bytes() == text.encode("utf8")
+
+
+def sums(folder: Path, names: list[str]) -> str:
+    """The lines of SHA256SUMS."""
+    return "".join(f"{digest(folder / name)}  {name}\n" for name in names)
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def require_sum(path: Path) -> None:
+    """Raise ValueError where SHA256SUMS beside a file says that another one stood here."""
+    beside = path.with_name(SUMS)
+    if not beside.is_file():
+        return
+    said = {name: value for value, name in LINE.findall(beside.read_text(encoding="utf8", errors="replace"))}
+    if path.name in said and digest(path) != said[path.name]:
+        raise ValueError(
+            f"{path} is not the file whose sum stands in {beside}: it was damaged or changed; if that was wanted, "
+            f"remove {SUMS}"
+        )

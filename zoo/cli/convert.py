@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import zipfile
 from pathlib import Path
 
-import torch
 from torch import nn
 
 import zoo
-from zoo.cli.arguments import Arguments
+from zoo.allowed import refuse_foreign
+from zoo.checkpoints import read_checkpoint
+from zoo.checkpoints.module import restored
+from zoo.cli import allow
+from zoo.cli.arguments import PACKAGES, PACKAGES_HELP, Arguments
 from zoo.cli.configs import checkpoint
 from zoo.cli.errors import UserError, guarded, quiet
 from zoo.tasks import Task
@@ -29,12 +31,14 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("source", help="a directory, a model of the hub, timm:NAME, a run, or a .ckpt of a run")
     parser.add_argument("destination", type=Path)
+    parser.add_argument(PACKAGES, action="append", metavar="PACKAGE", help=PACKAGES_HELP)
     options = parser.parse_args(argv[1:])
     quiet()
-    return guarded(lambda: convert(options.source, options.destination))
+    return guarded(lambda: convert(options.source, options.destination, options.allow))
 
 
-def convert(source: str, destination: Path) -> None:
+def convert(source: str, destination: Path, packages: list[str] | None = None) -> None:
+    allow.begin(packages)
     task = read(source)
     zoo.save(task, destination)
     size = sum(weight.numel() for weight in task.parameters())
@@ -55,12 +59,13 @@ def read(source: str) -> nn.Module:
 
 
 def from_checkpoint(path: Path) -> Task:
-    """The task that Lightning saved, by the class that is written in its checkpoint.  Raises UserError."""
-    if not zipfile.is_zipfile(path):
-        raise UserError(f"{path} is no checkpoint, or was cut off")
-    kept = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
+    """The task that Lightning saved, by the class that is written in its checkpoint.  Raises ValueError for one that is
+    damaged or names other code, and UserError for one of another library."""
+    checkpoint = read_checkpoint(path)
+    kept = checkpoint.get("hyper_parameters", {})
+    refuse_foreign(kept, str(path))
     module, _, name = str(kept.get("_class_path")).rpartition(".")
     kind = getattr(importlib.import_module(module), name, None) if module else None
     if not (isinstance(kind, type) and issubclass(kind, Task)):
         raise UserError(f"{path} is no checkpoint of a task of this library")
-    return kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    return restored(kind, checkpoint)

@@ -14,8 +14,8 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 import zoo
+from zoo.atomic import replaced
 from zoo.callbacks.throughput import flops
-from zoo.cli.atomic import replaced
 
 FILE = "summary.json"
 

@@ -10,14 +10,14 @@ from typing import Any
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers.logger import Logger, rank_zero_experiment
 
-from zoo.cli.atomic import replaced
+from zoo.atomic import replaced, told
 
 FIRST = ("epoch", "step")
 
 
 class MetricsFile(Logger):
     """Rows are appended as they come, so that a run that is killed keeps them; a metric that is new makes the file
-    anew with one column more.  A run that is gone on with keeps the rows up to the step where it goes on."""
+    anew with one column more.  A run that is gone on with keeps the rows that its checkpoint knows of."""
 
     def __init__(self, path: Path, counted_from: int = 0):
         """``counted_from`` is added to Lightning's steps: 1 in training, where it numbers the step that has just been
@@ -25,6 +25,7 @@ class MetricsFile(Logger):
         super().__init__()
         self.path, self.counted_from = path, counted_from
         self.columns: list[str] = []
+        self.count = 0  # of rows
 
     @property
     def name(self) -> str:
@@ -54,13 +55,19 @@ class MetricsFile(Logger):
             rows = self.rows()
             self.columns = [*FIRST, *(name for name in [*self.columns, *new] if name not in FIRST)]
             self.write(rows)
-        with open(self.path, "a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, self.columns).writerow(row)
+        try:
+            with open(self.path, "a", newline="", encoding="utf-8") as file:
+                csv.DictWriter(file, self.columns).writerow(row)
+        except OSError as error:
+            raise told(error, f"cannot write {self.path}") from error
+        self.count += 1
 
     @rank_zero_only
-    def rewind(self, step: int) -> None:
-        """Forget the rows behind ``step``: training goes on from there."""
-        rows = [row for row in self.rows() if float(row["step"] or 0) <= step]
+    def rewind(self, step: int, count: int | None = None) -> None:
+        """Forget the rows behind the first ``count``, or behind ``step`` where a checkpoint does not say how many there
+        were: training goes on from there."""
+        rows = [row for row in self.rows() if count is not None or float(row["step"] or 0) <= step][:count]
+        self.count = len(rows)
         if not rows:
             self.path.unlink(missing_ok=True)
             return

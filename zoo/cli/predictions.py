@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from zoo.atomic import replaced, write_text
+
 MISSING = object()
 
 
@@ -36,10 +38,11 @@ def woven(batches: Sequence[Any]) -> Any:
 def save(found: list[Any], folder: Path) -> list[Path]:
     """The batches as predictions.pt, and texts in lines of JSON too, which other programs read."""
     files = [folder / "predictions.pt"]
-    torch.save(found, files[0])
+    with replaced(files[0], "wb") as file:
+        torch.save(found, file)
     samples = [sample for batch in found if isinstance(batch, list) for sample in batch]
     if samples and all(isinstance(sample, str) for sample in samples):
         files.append(folder / "predictions.jsonl")
         lines = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in samples]
-        files[1].write_text("".join(lines), encoding="utf8")
+        write_text(files[1], "".join(lines))
     return files

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import typing
 from dataclasses import replace
-from pathlib import Path
-from typing import Literal, Optional, Union
+from typing import Literal, Union
 
 from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.accelerators import AcceleratorRegistry
 from lightning.pytorch.strategies import StrategyRegistry
 
+from zoo.atomic import write_text
 from zoo.cli.arguments import Arguments
 from zoo.cli.errors import guarded, quiet
 from zoo.cli.schema_classes import Argument, arguments, import_all
@@ -46,7 +46,7 @@ def answer(out: str | None) -> None:
     if out is None:
         print(text(), end="")
         return
-    Path(out).write_text(text(), encoding="utf-8")
+    write_text(out, text())
     print(f"{out} is written; a config that begins with this line is checked by it: {LINE}{out}")
 
 
@@ -62,11 +62,10 @@ def schema() -> Node:
     sections = {
         "$schema": {"type": "string"},
         "seed_everything": {"type": ["integer", "boolean", "null"], "default": 0},
-        "trainer": {**definitions.members(trainer()), "type": ["object", "null"]},  # null: all lines are comments
+        "trainer": definitions.members(trainer()),
         "model": definitions.slot(Task),
         "data": definitions.slot(LightningDataModule),
         "ckpt_path": {"type": ["string", "null"], "description": "The checkpoint to go on from."},
-        "weights_only": definitions.node(Optional[bool]),  # noqa: UP045
     }
     return {
         "$schema": DRAFT,

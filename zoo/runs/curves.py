@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.atomic import replaced
 from zoo.runs.compare import captions
 from zoo.runs.metrics import EVALUATED, STAGES, best, direction, leaders, scores, subject, subjects
 from zoo.runs.read import Run
@@ -65,7 +66,8 @@ def draw(runs: Sequence[Run], path: str | Path) -> None:
             ax.set_title(TITLES.get(name, name.replace("_", " ")) if place % width == 0 or height == 1 else "")
             ax.set_xlabel(below if place >= width * (height - 1) else "")
         legends(figure, runs, grid)
-        figure.savefig(path)
+        with replaced(path, "wb") as file:
+            figure.savefig(file, format=Path(path).suffix[1:] or "png")
 
 
 def panels(runs: Sequence[Run]) -> list[list[tuple[str, str]]]:

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from zoo.atomic import write_text
 from zoo.runs.compare import MISSING, Table, captions, facts, labels, overview, reached, settings, shared
 from zoo.runs.metrics import STAGES, Best, best, direction, leaders, scores, subjects
 from zoo.runs.read import Row, Run
@@ -24,7 +25,7 @@ DASHES = ("", "6 3", "2 2", "6 2 2 2")  # for more runs than there are colours
 
 def write(runs: Sequence[Run], path: str | Path) -> None:
     """Write the page of one run or of several."""
-    Path(path).write_text(page(runs), encoding="utf-8")
+    write_text(path, page(runs))
 
 
 def page(runs: Sequence[Run]) -> str:

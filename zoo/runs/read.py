@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from zoo import documents
 from zoo.runs import offline
 from zoo.runs.units import AXES
 
@@ -102,7 +101,7 @@ def from_folder(path: Path) -> Run:
     if not rows:
         raise NoMetrics(f"{path} has no metrics: the run was stopped before it logged any to metrics.csv")
     facts = parsed(summary, json.loads, "JSON") if summary.is_file() else {}
-    settings = parsed(config, yaml.safe_load, "YAML") if config.is_file() else {}
+    settings = parsed(config, documents.parse, "YAML") if config.is_file() else {}
     return Run(path.resolve().name, path, settings, placed(rows), facts)
 
 
@@ -127,7 +126,7 @@ def read_table(path: Path) -> list[Row]:
 def parsed(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, Any]:
     try:
         found = parse(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
+    except ValueError as error:
         raise ValueError(
             f"{path} is damaged, it cannot be read as {language}: {' '.join(str(error).split())}"
         ) from None

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from zoo.atomic import replaced
 from zoo.cli.errors import UserError
 from zoo.cli.generate.batches import Row, Tally, batches, told, written
 from zoo.pictures import Column, Sheet
@@ -37,7 +38,7 @@ def media(task: WritingTask, rows: Sequence[Row], options: argparse.Namespace) -
         for row, value in zip(batch, values, strict=True):
             print(files.save(row, value))
         path = folder / f"sheet-{number:03}.png"
-        entitled(Sheet(path.stem, title, shown), title).save(path)
+        save(entitled(Sheet(path.stem, title, shown), title), path)
         print(path, flush=True)
     return tally.paced("images" if isinstance(task.pen, Patches) else "sounds")
 
@@ -120,7 +121,7 @@ class Files:
             write_wave(path, self.pen.listen(value))
         else:
             path = self.free(stem, ".png")
-            picture(self.pen.decode(value)).save(path)
+            save(picture(self.pen.decode(value)), path)
         return path
 
 
@@ -130,10 +131,15 @@ def picture(value: Tensor) -> Image.Image:
     return Image.fromarray((pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)).numpy())
 
 
+def save(image: Image.Image, path: Path) -> None:
+    with replaced(path, "wb") as file:
+        image.save(file, "PNG")
+
+
 def write_wave(path: Path, sound: Waveform) -> None:
     """16 bits a sample; what is too loud for them is made softer as a whole."""
     samples = sound.samples / max(1.0, float(sound.samples.abs().max()))
-    with wave.open(str(path), "wb") as file:
+    with replaced(path, "wb") as whole, wave.open(whole, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(sound.rate)
