@@ -116,7 +116,7 @@ def test_folders_and_manifests(tmp_path):
     assert next(iter(data.train_dataloader())).input.value.shape[0] == 3
     rows = [{"audio": "train/no/1.wav", "text": "zero"}]
     (tmp_path / "x" / "manifest.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(ValueError, match="manifest.jsonl, record 1: no key 'label'; it has 'audio', 'text'"):
+    with pytest.raises(ValueError, match="manifest.jsonl, line 1: no key 'label'; it has 'audio', 'text'"):
         _ = Audio(str(tmp_path / "x")).classes
     assert next(
         iter(Audio(str(tmp_path / "x"), label="text", tokenizer=Frames()).train_dataloader())

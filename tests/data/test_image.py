@@ -78,7 +78,7 @@ def test_npz(tmp_path):
         ({"images": np.zeros((2, 8, 8), np.uint8), "labels": [0, -1]}, "label -1 is not a class"),
         ({"images": np.zeros((2, 8, 8), np.uint8), "labels": [0, 0.5]}, r"label 0\.[05] is not a class"),
         ({"images": np.zeros((2, 8, 8), np.uint8), "labels": [0, 10**9]}, "label 1000000000 is not a class"),
-        ({"images": np.zeros((2, 8, 8), np.uint8), "labels": [0]}, r"2 images but labels of shape \(1,\)"),
+        ({"images": np.zeros((2, 8, 8), np.uint8), "labels": [0]}, r"labels has the shape \(1,\) for 2 images"),
         ({"images": np.zeros((2, 8, 8)), "labels": [0, 1]}, "images is float64"),
     ],
 )
@@ -96,10 +96,10 @@ def test_manifest(tmp_path):
         assert labels.tolist() == [0, 1, 0, 1] and (images[:, 0, 0, 0] * 255).round().tolist() == [0, 1, 2, 3]
     unlabelled = Images(str(tmp_path / "x"), label=None, tokenizer=COLOUR)
     assert unlabelled.classes == [] and next(iter(unlabelled.train_dataloader())).label is None
-    with pytest.raises(ValueError, match="manifest.jsonl, record 1: no key 'kind'; it has 'image', 'label'"):
+    with pytest.raises(ValueError, match="manifest.jsonl, line 1: no key 'kind'; it has 'image', 'label'"):
         _ = Images(str(tmp_path / "x"), label="kind").classes
-    with pytest.raises(ValueError, match="label -3 is not a class"):
-        (tmp_path / "bad.jsonl").write_text('{"image": "0.png", "label": -3}')
+    with pytest.raises(ValueError, match="bad.jsonl, line 1: 'label' is -3, which is not a class"):
+        (tmp_path / "bad.jsonl").write_text('{"image": "x/0.png", "label": -3}')
         _ = Images(str(tmp_path / "bad.jsonl")).classes
 
 
@@ -169,5 +169,5 @@ def test_missing(tmp_path):
     with pytest.raises(ValueError, match="expected folders named as the classes"):
         _ = Images(str(tmp_path)).classes
     (tmp_path / "a.jsonl").write_text('{"image": "gone.png", "label": 0}')
-    with pytest.raises(FileNotFoundError, match="gone.png: no such image"):
+    with pytest.raises(ValueError, match="a.jsonl, line 1: 'image' is 'gone.png', and there is no such file"):
         Images(str(tmp_path / "a.jsonl"), tokenizer=COLOUR).train_dataloader()

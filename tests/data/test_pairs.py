@@ -95,7 +95,7 @@ def test_manifest_fields_follow_the_tokenizers(tmp_path):
     assert batch.input.value.shape[0] == 4  # the first other field is the source
     with pytest.raises(ValueError, match="no field 'sound'; it has audio, image, text, number"):
         _ = Pairs(root, "sound", "text").source
-    with pytest.raises(ValueError, match="record 1: 'number' is 0, not a str"):
+    with pytest.raises(ValueError, match="line 1: 'number' is 0, not a str"):
         _ = Pairs(root, "number", "text").source
     with pytest.raises(ValueError, match="no target_tokenizer: give it one"):
         Pairs(root, "image", "text", tokenizer=image).train_dataloader()

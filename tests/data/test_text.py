@@ -93,8 +93,8 @@ def test_hugging_face_rows(monkeypatch):
         ("short.txt", b"abc", "shorter than one block of length=8"),
         ("bad.jsonl", b'{"text": "a"}\n{"text": ', "bad.jsonl, line 2: not JSON"),
         ("list.jsonl", b"[1]", r"list.jsonl, line 1: '\[1\]' is not an object"),
-        ("key.jsonl", b'{"body": "a"}', "record 1: no key 'text'; it has 'body'"),
-        ("type.jsonl", b'{"text": 5}', "record 1: 'text' is 5, not a str"),
+        ("key.jsonl", b'{"body": "a"}', "line 1: no key 'text'; it has 'body'"),
+        ("type.jsonl", b'{"text": 5}', "line 1: 'text' is 5, not a str"),
         ("none.jsonl", b"\n", "none.jsonl: has no records"),
     ],
 )

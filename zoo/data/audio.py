@@ -1,6 +1,7 @@
 """Sound with class labels: touch tones, class folders, manifests, a data set of torchaudio."""
 
 from zoo.data.augment import Augment
+from zoo.data.bad import OnBad
 from zoo.data.field import Source
 from zoo.data.files import class_folders, existing, manifests
 from zoo.data.labelled import from_manifests, labelled
@@ -32,8 +33,9 @@ class Audio(DataModule):
         workers: int = 0,
         seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
+        on_bad: OnBad = "raise",
     ):
-        super().__init__(tokenizer, None, batch_size, workers, seed, augment, val)
+        super().__init__(tokenizer, None, batch_size, workers, seed, augment, val, on_bad)
         self.root, self.label = root, label
 
     def read(self) -> Source:
@@ -47,7 +49,7 @@ class Audio(DataModule):
             return labelled(self.root, {split: (Recordings(paths), names) for split, (paths, names) in files.items()})
         path = existing(self.root, "a folder of class folders, a JSONL manifest, or SPEECHCOMMANDS")
         if found := manifests(path):
-            return from_manifests(found, "audio", self.label, Recordings)
+            return from_manifests(found, "audio", self.label, Recordings, self.bad)
         if path.is_file():
             raise ValueError(f"{path}: is neither a JSONL manifest nor a folder")
         splits = class_folders(path, SUFFIXES)

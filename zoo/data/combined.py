@@ -33,6 +33,11 @@ class Combined(pl.LightningDataModule):
         record = json.dumps({name: module.fingerprint for name, module in sorted(self.modules.items())})
         return hashlib.sha256(record.encode()).hexdigest()[:12]
 
+    @property
+    def skipped(self) -> list[str]:
+        """What the members left out, as in ``DataModule``."""
+        return [sentence for module in self.modules.values() for sentence in module.skipped]
+
     def prepare_data(self) -> None:
         for module in self.modules.values():
             module.prepare_data()

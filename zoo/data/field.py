@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ class Field:
     """One column of a data set."""
 
     modality = ""  # of the tokenizer that reads it: "text", "image", "audio"; empty for any
+    bad: Mapping[int, str] = MappingProxyType({})  # of those known not to be readable: place -> why
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -32,8 +35,13 @@ class Field:
         return Encoded(self, tokenizer)
 
     def raw(self, index: list[int]) -> list | Tensor | Tokens:
-        """A batch: a list of raw items; of a field that is ready, (B, C, H, W) images or tokens."""
+        """A batch: a list of raw items; of a field that is ready, (B, C, H, W) images or tokens.  Raises ValueError or
+        FileNotFoundError for one that cannot be read."""
         raise NotImplementedError
+
+    def name(self, i: int) -> str:
+        """What an error calls a sample: its file, where it has one."""
+        return f"sample {i}"
 
     @property
     def size(self) -> int:
@@ -97,13 +105,19 @@ class Encoded(Field):
 
     def raw(self, index: list[int]) -> Tokens:
         missing = [i for i in index if i not in self.kept]
-        new = dict(zip(missing, map(self.tokenizer.encode, self.field.raw(missing))))
+        new = {i: self._encode(i, item) for i, item in zip(missing, self.field.raw(missing))}
         items = [new[i] if i in new else self.kept[i] for i in index]
         for i, value in new.items():
             if value.nbytes <= self.room:
                 self.kept[i] = value
                 self.room -= value.nbytes
         return self.tokenizer.collate(items)
+
+    def _encode(self, i: int, item: Any) -> Tensor:
+        try:
+            return self.tokenizer.encode(item)
+        except ValueError as error:
+            raise ValueError(f"{self.field.name(i)}: {error}") from None
 
     @property
     def size(self) -> int:

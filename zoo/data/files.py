@@ -1,26 +1,25 @@
-"""Reading what users have on disk: text, JSONL manifests, class folders, and the splits that their names tell."""
+"""Finding and reading what users have on disk: text, manifests, class folders, and the splits that their names tell."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
-import json
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 _SPLIT = re.compile(r"(train|val|dev|test)(ing|id|idation)?([^a-z].*)?$", re.IGNORECASE)
-_MOST_CLASSES = 100_000
+CHUNK = 2**20  # bytes that are read at once
+LONGEST = 2**24  # bytes of a line
+UNPACKED, RATIO = 2**24, 100  # bytes from which on a compressed file may have grown by no more than this factor
 
 
 def existing(root: str, expected: str) -> Path:
     """``root`` as a path.  FileNotFoundError where there is nothing."""
     path = Path(root).expanduser()
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise FileNotFoundError(f"{root}: no such file or folder; expected {expected}")
     return path
 
@@ -30,24 +29,80 @@ def cache() -> Path:
     return Path(os.environ.get("ZOO_CACHE", "~/.cache/zoo")).expanduser()
 
 
+def regular(path: Path, what: str = "file") -> Path:
+    """The path itself.  FileNotFoundError where there is none, or where it is a folder, a pipe or a device, which
+    would be read for ever."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such {what}")
+    return path
+
+
+def stored(files: Sequence[Path]) -> int:
+    """The bytes of all files; those that are not there, which is told when they are read, have none."""
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def is_bomb(unpacked: int, packed: int) -> bool:
+    """Are so many bytes, made of so few, more than any text or images would be?"""
+    return unpacked > UNPACKED and unpacked > RATIO * packed
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The content of a file, decompressed if it is a .gz.  ValueError for a damaged one, and one that would grow to
+    more than ``RATIO`` times its size."""
+    with open(regular(path), "rb") as raw:
+        if path.suffix != ".gz":
+            yield from iter(lambda: raw.read(CHUNK), b"")
+            return
+        size = 0
+        try:
+            with gzip.GzipFile(fileobj=raw) as file:
+                while chunk := file.read(CHUNK):
+                    size += len(chunk)
+                    if is_bomb(size, raw.tell()):
+                        raise ValueError(f"{path}: unpacks to more than {RATIO} times its size: unpack it yourself")
+                    yield chunk
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{path}: not a whole gzip file ({error})") from None
+
+
 def read_text(path: Path) -> str:
     """A UTF-8 text file, which may be compressed (.gz).  ValueError names the file and the first bad byte."""
-    data = path.read_bytes()
-    if path.suffix == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path}: not a whole gzip file ({error})") from None
     try:
-        return data.decode("utf-8").removeprefix("\ufeff")
+        return b"".join(chunks(path)).decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text at byte {error.start}: convert the file to UTF-8") from None
 
 
+def byte_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a text file before they are decoded; of one that is too long, little more than ``LONGEST`` bytes."""
+    waiting, size, first = [], 0, True
+    for chunk in chunks(path):
+        *ends, last = chunk.removeprefix(codecs.BOM_UTF8 if first else b"").split(b"\n")
+        first = False
+        for end in ends:
+            yield b"".join((*waiting, end)).removesuffix(b"\r")
+            waiting, size = [], 0
+        if last and size <= LONGEST:
+            waiting.append(last)
+            size += len(last)
+    if waiting:
+        yield b"".join(waiting)
+
+
+def decoded(path: Path, number: int, line: bytes) -> str:
+    """A line as text.  ValueError names the file and the line."""
+    if len(line) > LONGEST:
+        raise ValueError(f"{path}, line {number}: has more than {LONGEST:,} bytes: is this a text file of lines?")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}, line {number}: not UTF-8 text at byte {error.start} of the line") from None
+
+
 def lines(path: Path) -> list[str]:
     """The lines of a text file: only a line feed ends one, so that parallel files stay parallel."""
-    found = read_text(path).replace("\r\n", "\n").split("\n")
-    return found[:-1] if found[-1] == "" else found
+    return [decoded(path, number, line) for number, line in enumerate(byte_lines(path), 1)]
 
 
 def by_split(paths: Sequence[Path]) -> dict[str, list[Path]]:
@@ -75,35 +130,6 @@ def manifests(path: Path) -> dict[str, list[Path]]:
     return by_split(found) if found else {}
 
 
-def records(path: Path) -> list[dict]:
-    """The objects in a JSONL file; empty lines are passed over."""
-    found = []
-    for number, line in enumerate(lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: not JSON ({error})") from None
-        if not isinstance(record, dict):
-            raise ValueError(f"{path}, line {number}: {line[:40]!r} is not an object {{...}}")
-        found.append(record)
-    if not found:
-        raise ValueError(f"{path}: has no records")
-    return found
-
-
-def column(path: Path | str, rows: Sequence[dict], key: str, kind: type = object) -> list:
-    """What the records of ``path`` have at ``key``.  ValueError where one has nothing there, or no ``kind``."""
-    for number, row in enumerate(rows, 1):
-        if key not in row:
-            known = ", ".join(map(repr, row))
-            raise ValueError(f"{path}, record {number}: no key {key!r}; it has {known}; say which it is")
-        if not isinstance(row[key], kind):
-            raise ValueError(f"{path}, record {number}: {key!r} is {row[key]!r}, not a {kind.__name__}")
-    return [row[key] for row in rows]
-
-
 def class_folders(path: Path, suffixes: Sequence[str]) -> dict[str, tuple[list[Path], list[str]]]:
     """Split -> (files, class names) of root/<class>/<file> or root/<split>/<class>/<file>."""
     folders = [child for child in sorted(path.iterdir()) if child.is_dir() and not child.name.startswith(".")]
@@ -123,21 +149,3 @@ def class_folders(path: Path, suffixes: Sequence[str]) -> dict[str, tuple[list[P
             )
         splits[split] = files, [file.relative_to(folder).parts[0] for file in files]
     return splits
-
-
-def label_ids(origin: str, values: dict[str, Sequence]) -> tuple[list[str], dict[str, Tensor]]:
-    """Labels by split -> the classes and, by split, (N,) class ids.  Labels are all strings (classes in alphabetical
-    order) or all whole numbers from 0.  ValueError names ``origin`` and the label."""
-    every = {label for labels in values.values() for label in labels}
-    if all(isinstance(label, str) for label in every):
-        classes = sorted(every)
-    else:
-        for label in every:
-            if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < _MOST_CLASSES:
-                raise ValueError(
-                    f"{origin}: label {label!r} is not a class: labels are all strings, "
-                    f"or all whole numbers from 0 to {_MOST_CLASSES - 1}"
-                )
-        classes = [str(label) for label in range(max(every) + 1)]
-    place = {name: i for i, name in enumerate(classes)}
-    return classes, {split: torch.tensor([place[str(label)] for label in found]) for split, found in values.items()}

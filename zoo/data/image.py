@@ -1,14 +1,12 @@
 """Images with class labels: scikit-learn's digits, class folders, .npz arrays, manifests, torchvision's data sets."""
 
-# Shapes: N samples, C channels, H height, W width.
-
 import inspect
 from pathlib import Path
-from zipfile import BadZipFile
 
-import numpy as np
-
+from zoo.data.archives import Hostile, unpacked_safely
+from zoo.data.arrays import arrays
 from zoo.data.augment import Augment
+from zoo.data.bad import OnBad, sentence
 from zoo.data.embedded import DIGITS, digits
 from zoo.data.field import Source
 from zoo.data.files import cache, class_folders, existing, manifests
@@ -40,8 +38,9 @@ class Images(DataModule):
         workers: int = 0,
         seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
+        on_bad: OnBad = "raise",
     ):
-        super().__init__(tokenizer, None, batch_size, workers, seed, augment, val)
+        super().__init__(tokenizer, None, batch_size, workers, seed, augment, val, on_bad)
         self.root, self.label = root, label
 
     def read(self) -> Source:
@@ -55,37 +54,11 @@ class Images(DataModule):
         if path.suffix == ".npz":
             return arrays(path)
         if found := manifests(path):
-            return from_manifests(found, "image", self.label, Pictures)
+            return from_manifests(found, "image", self.label, Pictures, self.bad)
         if path.is_file():
             raise ValueError(f"{path}: is neither an .npz file nor a JSONL manifest nor a folder")
         splits = class_folders(path, SUFFIXES)
         return labelled(self.root, {split: (Pictures(files), names) for split, (files, names) in splits.items()})
-
-
-def arrays(path: Path) -> Source:
-    """An .npz file as a Source.  ValueError names the file and what is wrong with it."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {key: file[key] for key in file.files}
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{path}: not a readable .npz file ({error})") from None
-    prefixes = {"train": "train_", "val": "val_", "test": "test_"} if "train_images" in found else {"train": ""}
-    splits = {}
-    for split, prefix in prefixes.items():
-        if split != "train" and f"{prefix}images" not in found:
-            continue
-        for key in (f"{prefix}images", f"{prefix}labels"):
-            if key not in found:
-                raise ValueError(f"{path}: no array {key!r}; it has {', '.join(sorted(found))}")
-        images, labels = found[f"{prefix}images"], found[f"{prefix}labels"]
-        if images.dtype != np.uint8 or images.ndim not in (3, 4):
-            raise ValueError(
-                f"{path}: {prefix}images is {images.dtype} {images.shape}, not uint8 (N, H, W) or (N, H, W, C)"
-            )
-        if len(images) != len(labels) or labels.ndim != 1:
-            raise ValueError(f"{path}: {len(images)} {prefix}images but {prefix}labels of shape {labels.shape}")
-        splits[split] = Pictures(images[..., 0] if images.shape[3:] == (1,) else images), labels.tolist()
-    return labelled(str(path), splits)
 
 
 def torchvision_set(name: str) -> Source:
@@ -100,10 +73,12 @@ def torchvision_set(name: str) -> Source:
     for split in ("train", "test") if by_flag else ("train", "val", "test"):
         choice = {"train": split == "train"} if by_flag else {"split": split}
         try:
-            data = cls(str(cache() / name), download=True, **choice)
+            with unpacked_safely(cache() / name):
+                data = cls(str(cache() / name), download=True, **choice)
         except (OSError, RuntimeError) as error:
-            reason = str(error).split("\n")[0]
-            raise ValueError(f"{name}: cannot be downloaded to {cache() / name} ({reason})") from None
+            raise ValueError(f"{name}: cannot be downloaded to {cache() / name} ({sentence(error)})") from None
+        except Hostile:
+            raise
         except ValueError:  # has no such split
             continue
         names = getattr(data, "classes", ())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from zoo.data.bad import BadItems
 from zoo.data.field import Field, Samples, Source
-from zoo.data.files import column, label_ids, records
+from zoo.data.records import Check, checked, label_ids, no_file_in, no_label, records
 
 
 def labelled(origin: str, splits: dict[str, tuple[Field, list | None]], names: Sequence[str] = ()) -> Source:
@@ -22,13 +23,16 @@ def labelled(origin: str, splits: dict[str, tuple[Field, list | None]], names: S
 
 
 def from_manifests(
-    found: dict[str, list[Path]], key: str, label: str | None, field: Callable[[list[Path]], Field]
+    found: dict[str, list[Path]], key: str, label: str | None, field: Callable[[list[Path]], Field], bad: BadItems
 ) -> Source:
     """JSONL manifests whose ``key`` is a path beside the manifest, as a Source."""
     splits = {}
     for split, paths in found.items():
-        rows = {path: records(path) for path in paths}
-        files = [path.parent / name for path in paths for name in column(path, rows[path], key, str)]
-        labels = [value for path in paths for value in column(path, rows[path], label)] if label else None
-        splits[split] = field(files), labels
+        files, labels = [], []
+        for path in paths:
+            wanted: dict[str, Check] = {key: no_file_in(path.parent)} | ({label: no_label} if label else {})
+            rows = checked(path, records(path, bad), wanted, bad)
+            files += [path.parent / row[key] for row in rows]
+            labels += [row[label] for row in rows] if label else []
+        splits[split] = field(files), labels if label else None
     return labelled(str(found["train"][0]), splits)

@@ -3,18 +3,20 @@
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 
 import lightning.pytorch as pl
 import torch
-from torch import Tensor
 
 from zoo.data.augment import Augment
+from zoo.data.bad import BadItems, OnBad
 from zoo.data.field import Field, Samples, Source
 from zoo.data.order import Loader, Order
+from zoo.data.split import Split
+from zoo.data.worker import outlive
 from zoo.rng import sample_keys
-from zoo.tokenizers import Batch, Tokenizer, Tokens
+from zoo.tokenizers import Batch, Tokenizer
 
 
 class DataModule(pl.LightningDataModule):
@@ -25,6 +27,10 @@ class DataModule(pl.LightningDataModule):
     they have no test split, the test reads the validation samples.  ``augment`` acts on the input, in training only.
     ``seed`` decides the order of the samples, their augmentation and masking: Lightning's global seed, if not given.
     What is held out does not depend on it.
+
+    ``on_bad`` says what an item does that cannot be read, such as a truncated file or a line that is no JSON: "raise"
+    stops the run with its name, "skip" leaves it out of its batch and lists it in ``skipped``, which changes nothing
+    else: not the order, not what is held out, not how a run resumes.
     """
 
     def __init__(
@@ -36,6 +42,7 @@ class DataModule(pl.LightningDataModule):
         seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
         val: float = 0.1,
+        on_bad: OnBad = "raise",
     ):
         super().__init__()
         if batch_size < 1 or workers < 0:
@@ -49,6 +56,7 @@ class DataModule(pl.LightningDataModule):
         self.seed = int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
         self.augment = [augment] if isinstance(augment, Augment) else list(augment or [])
         self.val = val
+        self.bad = BadItems(on_bad)
         self.task: pl.LightningModule | None = None  # whose tokenizers to use; None: the module that the trainer trains
         self._sets: dict = {}
 
@@ -87,6 +95,11 @@ class DataModule(pl.LightningDataModule):
         record = json.dumps([type(self).__name__, name, splits, self.classes])
         return hashlib.sha256(record.encode()).hexdigest()[:12]
 
+    @property
+    def skipped(self) -> list[str]:
+        """What was left out so far: a sentence for each item that could not be read, which begins with its file."""
+        return list(self.bad.found)
+
     def prepare_data(self) -> None:
         """Downloads, where the data must be, happen in one process."""
         _ = self.source
@@ -110,33 +123,43 @@ class DataModule(pl.LightningDataModule):
         samples, train = self._set(split), split == "train"
         trainer = self.trainer
         rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-        return Loader(
+        loader = Loader(
             samples,
             batch_size=self.batch_size,
             sampler=Order(len(samples), self.seed, rank, world, shuffle=train, repeats=repeats),
             collate_fn=_same,
             num_workers=self.workers,
+            worker_init_fn=outlive,
             pin_memory=torch.cuda.is_available(),
             persistent_workers=self.workers > 0,
         )
+        loader.skipped = self.bad.found
+        return loader
 
     def sample(self, split: str, count: int) -> Batch:
         """``count`` samples from all over a split, fewer if it has fewer, as a batch that is made in this process."""
-        ready = self._set(split)
+        ready = replace(self._set(split), refill=True)
         count = min(count, len(ready))
-        return ready.__getitems__([i * len(ready) // count for i in range(count)])
+        batch = ready.__getitems__([i * len(ready) // count for i in range(count)])
+        self.bad.found.update(dict.fromkeys(batch.skipped))
+        return batch
 
-    def _set(self, split: str) -> "Split":
+    def _set(self, split: str) -> Split:
         """The samples of a split made ready for the tokenizers; kept, since that may take long."""
         samples = self.source.splits[split]
         tokenizer = self._find("tokenizer")
         target = None if samples.target is None else self._find("target_tokenizer")
         key = (split, tokenizer, target)
         if key not in self._sets:
-            ready = [_ready(field, reader) for field, reader in zip(samples.fields, (tokenizer, target))]
-            ready = Samples(ready[0], ready[1] if target else None, samples.label)
-            augment = self.augment if split == "train" else []
-            self._sets[key] = Split(ready, tokenizer, target, self.seed, augment, len(self.classes))
+            fields = [_ready(field, reader) for field, reader in zip(samples.fields, (tokenizer, target))]
+            known = {place: why for field in fields for place, why in field.bad.items()}
+            if known and not self.bad.skip:
+                first, *others = (known[place] for place in sorted(known))
+                raise ValueError(first + (f"; {len(others)} more cannot be read" if others else ""))
+            ready = Samples(fields[0], fields[1] if target else None, samples.label)
+            train = split == "train"
+            augment, bad = self.augment if train else [], known if self.bad.skip else None
+            self._sets[key] = Split(ready, tokenizer, target, self.seed, augment, len(self.classes), bad, train)
         return self._sets[key]
 
     def _find(self, name: str) -> Tokenizer:
@@ -147,40 +170,6 @@ class DataModule(pl.LightningDataModule):
         return found
 
 
-@dataclass
-class Split:
-    """A data set for torch's DataLoader that makes a whole Batch at once; it is what the workers get."""
-
-    samples: Samples
-    tokenizer: Tokenizer
-    target_tokenizer: Tokenizer | None
-    seed: int
-    augment: list[Augment]
-    classes: int
-
-    def __len__(self) -> int:
-        return len(self.samples.input)
-
-    def __getitems__(self, keys: list[tuple[int, int]]) -> Batch:
-        """``keys`` are the (epoch, index) pairs of an Order; plain indices, of other samplers, are of epoch 0."""
-        pairs = [(0, key) if isinstance(key, int) else key for key in keys]
-        epoch, index = torch.tensor(pairs).unbind(1)
-        key = sample_keys(self.seed, epoch, index)
-        label = None if self.samples.label is None else self.samples.label[index]
-        value, target = self.samples.input.raw(index.tolist()), None
-        if isinstance(value, Tensor):  # (B, C, H, W)
-            for augment in self.augment:
-                value = augment.image(value, key)
-            for augment in self.augment:
-                value, label = augment.mix(value, label, self.classes, key)
-        value = _tokens(value, self.tokenizer)
-        for augment in self.augment:
-            value = augment.tokens(value, key)
-        if self.samples.target is not None:
-            target = _tokens(self.samples.target.raw(index.tolist()), self.target_tokenizer)
-        return Batch(value, target, label, key)
-
-
 def _ready(field: Field, tokenizer: Tokenizer) -> Field:
     if field.modality not in ("", tokenizer.modality):
         name = type(tokenizer).__name__
@@ -188,10 +177,6 @@ def _ready(field: Field, tokenizer: Tokenizer) -> Field:
             f"the data are {field.modality}, but {name} reads {tokenizer.modality}: give another tokenizer"
         )
     return field.ready(tokenizer)
-
-
-def _tokens(value: Tensor | Tokens, tokenizer: Tokenizer) -> Tokens:
-    return Tokens(tokenizer.encode(value)) if isinstance(value, Tensor) else value
 
 
 def _same(batch: Batch) -> Batch:

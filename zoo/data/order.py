@@ -1,12 +1,15 @@
 """The order of samples, a pure function of (seed, epoch, rank, world), and a loader that resumes inside an epoch."""
 
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
 from zoo.rng import sample_keys
+from zoo.tokenizers import Batch
 
 
 class Order(DistributedSampler):
@@ -59,28 +62,57 @@ class Loader(DataLoader):
     """A DataLoader over an Order whose state is (epoch, batches taken in it): training resumes with the next batch.
 
     Reading starts with the first batch, not with ``iter``: Lightning makes the iterator before it sets the epoch.
+    What its batches say was left out is noted, and is part of the state; a batch with nothing left is passed over.
     """
 
     position = (0, 0)  # (epoch, batches taken)
+    samples = 0  # of this process, in these batches
+
+    @cached_property
+    def skipped(self) -> dict[str, None]:
+        """A sentence for each sample that was left out, in the order in which they were met."""
+        return {}
 
     def __iter__(self):
         order = self.sampler
         if not isinstance(order, Order):  # Lightning's overfit_batches puts a plain sampler here
-            yield from super().__iter__()
+            yield from filter(self.note, super().__iter__())
             return
-        epoch, start = order.epoch, order.skip // self.batch_size
-        for taken, batch in enumerate(super().__iter__(), start + 1):
+        epoch, skip = order.epoch, order.skip
+        start = self.behind(skip)
+        with torch.random.fork_rng([]):  # to begin draws a number, which would be another's after a restart
+            batches = super().__iter__()
+        for taken, batch in enumerate(batches, start + 1):
             order.resume = None
-            self.position = (epoch, taken)
-            yield batch
+            self.position, self.samples = (epoch, taken), skip + (taken - start) * self.batch_size
+            if self.note(batch):
+                yield batch
 
-    def state_dict(self) -> dict[str, int]:
-        return {"epoch": self.position[0], "batch": self.position[1], "batch_size": self.batch_size}
+    def note(self, batch: object) -> bool:
+        """Take down what is not in a batch; is there something in it?"""
+        if not isinstance(batch, Batch):
+            return True
+        self.skipped.update(dict.fromkeys(batch.skipped))
+        return len(batch) > 0
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next batch begins behind the samples that were read, also where batches were of another size then."""
-        size = self.batch_size or 1
-        samples = state["batch"] * state.get("batch_size", size)
-        self.position = (state["epoch"], samples // size)
-        if isinstance(self.sampler, Order):
-            self.sampler.resume = (state["epoch"], samples)
+    def state_dict(self) -> dict[str, Any]:
+        epoch, batch = self.position
+        counts = {"epoch": epoch, "batch": batch, "batch_size": self.batch_size, "samples": self.samples}
+        world = self.sampler.num_replicas if isinstance(self.sampler, Order) else 1
+        return {**counts, "world": world, "skipped": list(self.skipped)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next batch begins behind the samples that were read, also where batches were of another size then, or
+        there was another number of processes."""
+        self.skipped.update(dict.fromkeys(state.get("skipped", ())))
+        if not isinstance(self.sampler, Order):
+            return
+        world = self.sampler.num_replicas
+        samples = state.get("samples", state["batch"] * state.get("batch_size", self.batch_size))
+        samples = samples * state.get("world", world) // world
+        self.sampler.resume = (state["epoch"], samples)
+        self.position, self.samples = (state["epoch"], self.behind(samples)), samples
+
+    def behind(self, samples: int) -> int:
+        """How many batches have been taken where so many samples have been read: all but those that follow."""
+        return len(self) - -(-max(0, len(self.sampler) - samples) // self.batch_size)

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.data.augment import Augment
+from zoo.data.bad import BadItems, OnBad
 from zoo.data.embedded import DIGITS, digits, docstrings
 from zoo.data.field import Field, Samples, Source, Texts
-from zoo.data.files import column, existing, lines, manifests, records
+from zoo.data.files import byte_lines, decoded, existing, manifests
 from zoo.data.module import DataModule
 from zoo.data.picture import Pictures
 from zoo.data.recording import Recordings
+from zoo.data.records import Rows, checked, no_text, records
 from zoo.data.tones import tones, transcript
 from zoo.data.torchaudio_sets import TRANSCRIBED, torchaudio_set
 from zoo.tokenizers import Tokenizer
@@ -42,8 +44,9 @@ class Pairs(DataModule):
         workers: int = 0,
         seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
+        on_bad: OnBad = "raise",
     ):
-        super().__init__(tokenizer, target_tokenizer, batch_size, workers, seed, augment, val)
+        super().__init__(tokenizer, target_tokenizer, batch_size, workers, seed, augment, val, on_bad)
         self.root, self.source_field, self.target_field = root, source, target
 
     def read(self) -> Source:
@@ -60,14 +63,16 @@ class Pairs(DataModule):
         known = ", ".join(["docstrings", "digits", "tones", *TRANSCRIBED])
         path = existing(self.root, f"a folder of parallel files, a JSONL manifest, or one of {known}")
         if found := manifests(path):
-            rows = {file: records(file) for files in found.values() for file in files}
-            names = self._names(str(path), list(rows[found["train"][0]][0]))
-            return {split: {name: Strings.of(files, rows, name) for name in names} for split, files in found.items()}
+            rows = {file: records(file, self.bad) for files in found.values() for file in files}
+            names = self._names(str(path), list(next(iter(rows[found["train"][0]].values()))))
+            return {
+                split: strings({file: rows[file] for file in files}, names, self.bad) for split, files in found.items()
+            }
         if path.is_file():
             raise ValueError(f"{path}: is neither a JSONL manifest nor a folder of parallel files")
         if not (self.source_field and self.target_field):
             raise ValueError(f"{path}: give source and target, the endings of parallel files such as en and de")
-        return parallel(path, self.source_field, self.target_field)
+        return parallel(path, self.source_field, self.target_field, self.bad)
 
     def _names(self, origin: str, names: list[str]) -> tuple[str, str]:
         """The fields that are read, of those there are."""
@@ -87,11 +92,6 @@ class Strings(Field):
     def __init__(self, values: list[str], folder: Path):
         self.values, self.folder = values, folder
 
-    @classmethod
-    def of(cls, files: Sequence[Path], rows: dict[Path, list[dict]], key: str) -> "Strings":
-        """What the records of manifests in one folder have at ``key``."""
-        return cls([value for file in files for value in column(file, rows[file], key, str)], files[0].parent)
-
     def __len__(self) -> int:
         return len(self.values)
 
@@ -109,7 +109,14 @@ class Strings(Field):
         return sum(map(len, self.values))
 
 
-def parallel(folder: Path, source: str, target: str) -> Table:
+def strings(manifests: dict[Path, Rows], names: Sequence[str], bad: BadItems) -> dict[str, Field]:
+    """What the records of manifests in one folder have at the keys ``names``."""
+    wanted, (first, *_) = dict.fromkeys(names, no_text), manifests
+    found = [row for file, rows in manifests.items() for row in checked(file, rows, wanted, bad)]
+    return {name: Strings([row[name] for row in found], first.parent) for name in names}
+
+
+def parallel(folder: Path, source: str, target: str, bad: BadItems) -> Table:
     """Files <split>*.<source> and <split>*.<target>, also compressed (.gz), with a sample a line."""
     table: Table = {}
     for split, prefixes in {"train": ("train",), "val": ("val", "dev"), "test": ("test",)}.items():
@@ -122,10 +129,14 @@ def parallel(folder: Path, source: str, target: str) -> Table:
         other = [path for path in other if path.exists()]
         if not other:
             raise FileNotFoundError(f"{folder / f'{stem}.{target}'}: no such file; expected beside {file.name}")
-        left, right = lines(file), lines(other[0])
+        left, right = list(byte_lines(file)), list(byte_lines(other[0]))
         if len(left) != len(right):
             raise ValueError(f"{file}: has {len(left)} lines, but {other[0].name} has {len(right)}")
-        table[split] = {source: Texts(left), target: Texts(right)}
+        texts: list[tuple[str, str]] = []
+        for number, (one, two) in enumerate(zip(left, right), 1):
+            with bad.item():
+                texts.append((decoded(file, number, one), decoded(other[0], number, two)))
+        table[split] = {source: Texts([one for one, _ in texts]), target: Texts([two for _, two in texts])}
     if "train" not in table:
         raise FileNotFoundError(f"{folder / f'train.{source}'}: no such file; expected with train.{target} beside it")
     return table

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,12 +16,15 @@ from torch import Tensor
 from torch.utils.data import Subset
 from tqdm import tqdm
 
+from zoo.data.bad import DAMAGE, sentence
 from zoo.data.field import Field
+from zoo.data.files import regular, stored
 from zoo.tokenizers import Tokenizer
-from zoo.tokenizers.image import converted, pixels
+from zoo.tokenizers.image import PIXELS, converted, pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM", "TIFF")  # PIL's decoders that meet files from anywhere
 MEMORY = 4 * 2**30  # bytes of decoded images that are kept
+SCANS = 100  # of a progressive JPEG, each of which costs as much time as the whole image; usual are 10
 
 
 class Pictures(Field):
@@ -45,15 +49,19 @@ class Pictures(Field):
         if np.prod(shape, dtype=np.int64) > MEMORY:
             return Pictures(self.items, tokenizer)
         with torch.inference_mode(False):  # other threads fill it
-            images = torch.empty(shape, dtype=torch.uint8)
+            images = torch.zeros(shape, dtype=torch.uint8)
+        bad: dict[int, str] = {}
 
         def place(i: int) -> None:
-            images[i] = fit(self.items[i], tokenizer)
+            try:
+                images[i] = fit(self.items[i], tokenizer)
+            except DAMAGE as error:
+                bad[i] = sentence(error)
 
         with ThreadPoolExecutor() as pool:
             for _ in tqdm(pool.map(place, range(len(self))), "decoding images", len(self), delay=3, leave=False):
                 pass
-        return Pixels(images)
+        return Pixels(images, bad)
 
     def raw(self, index: list[int]) -> Tensor:
         return torch.stack([fit(self.items[i], self.tokenizer) for i in index])
@@ -63,20 +71,20 @@ class Pictures(Field):
         if isinstance(self.items, np.ndarray):
             return self.items.size
         first = self.items[0]
-        return sum(self.items[i].stat().st_size for i in range(len(self))) if isinstance(first, Path) else len(self)
+        return stored([self.items[i] for i in range(len(self))]) if isinstance(first, Path) else len(self)
 
 
 class Pixels(Field):
-    """(N, C, H, W) uint8 images of the tokenizer's size."""
+    """(N, C, H, W) uint8 images of the tokenizer's size; ``bad`` are those that could not be read, and why."""
 
-    def __init__(self, images: Tensor):
-        self.images = images
+    def __init__(self, images: Tensor, bad: Mapping[int, str]):
+        self.images, self.bad = images, bad
 
     def __len__(self) -> int:
         return len(self.images)
 
     def take(self, index: list[int]) -> Field:
-        return Pixels(self.images[index])
+        return Pixels(self.images[index], {new: self.bad[old] for new, old in enumerate(index) if old in self.bad})
 
     def raw(self, index: list[int]) -> Tensor:
         return self.images[index]
@@ -107,22 +115,50 @@ def fit(item: Path | np.ndarray | Image.Image, tokenizer: Tokenizer) -> Tensor:
     height, width, patch = tokenizer.height, tokenizer.width, tokenizer.patch
     if min(image.size) < patch:
         raise ValueError(f"{name}: {image.width} x {image.height} pixels are less than one {patch} x {patch} patch")
-    image = converted(image, tokenizer.channels)
-    if tokenizer.resize is not None:
-        return tokenizer.resize(pixels(image), height, width)
+    try:
+        image = converted(image, tokenizer.channels)
+        if tokenizer.resize is not None:
+            return tokenizer.resize(pixels(image), height, width)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     if image.size != (width, height):
         image = ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC)
     return pixels(image)
 
 
 def read_image(path: Path) -> Image.Image:
-    """A decoded image, turned upright.  Raises FileNotFoundError, or ValueError for what is not a whole image."""
+    """A decoded image, turned upright; of a moving one, the first picture.
+
+    Raises FileNotFoundError, or ValueError for what is not a whole image, or has more than ``PIXELS`` pixels; other
+    errors are those of the disk.
+    """
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(regular(path, "image"), formats=FORMATS) as image:
+            _check(path, image)
+            if image.format == "PNG":  # whose checksums PIL passes over while it decodes
+                with Image.open(path, formats=("PNG",)) as again:
+                    again.verify()
             image.load()
             return ImageOps.exif_transpose(image)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such image") from None
+        raise
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # PIL's own have none
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise _unreadable(path, error) from None
     except Exception as error:  # PIL's decoders raise many kinds
-        reason = str(error).replace("\n", " ")
-        raise ValueError(f"{path}: not a whole image that can be read ({reason}): replace or remove it") from None
+        raise _unreadable(path, error) from None
+
+
+def _check(path: Path, image: Image.Image) -> None:
+    """Refuse, by what its header says, an image that would take too much memory or time."""
+    if image.width * image.height > PIXELS:
+        raise ValueError(f"{image.width:,} x {image.height:,} pixels, and {PIXELS:,} are the most")
+    if image.format == "JPEG" and "progressive" in image.info:
+        scans = path.read_bytes().count(b"\xff\xda")
+        if scans > SCANS:
+            raise ValueError(f"a JPEG of {scans} scans, and {SCANS} are the most")
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path}: not a whole image that can be read ({sentence(error)}): replace or remove it")

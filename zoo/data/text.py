@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from zoo.data.bad import BadItems, OnBad
 from zoo.data.embedded import topics
 from zoo.data.field import Documents, Samples, Source, Texts
-from zoo.data.files import by_split, column, existing, label_ids, manifests, read_text, records
+from zoo.data.files import by_split, existing, manifests, read_text
 from zoo.data.module import DataModule
+from zoo.data.records import Rows, checked, label_ids, no_label, no_text, records
 from zoo.tokenizers import Tokenizer
 
 SUFFIXES = (".txt", ".txt.gz")
@@ -32,28 +34,38 @@ class Text(DataModule):
         batch_size: int = 64,
         workers: int = 0,
         seed: int | None = None,
+        on_bad: OnBad = "raise",
     ):
-        super().__init__(tokenizer, None, batch_size, workers, seed, None, val)
+        super().__init__(tokenizer, None, batch_size, workers, seed, None, val, on_bad)
         if length < 1:
             raise ValueError(f"length={length}: a block has at least 1 id")
         self.root, self.length, self.key, self.label = root, length, key, label
 
     def read(self) -> Source:
         if self.root and self.root.startswith("hf:"):
-            return self._from_rows(self.root, hugging_face(self.root[3:]))
+            splits = hugging_face(self.root[3:])
+            return self._from_rows({split: {self.root: dict(enumerate(rows, 1))} for split, rows in splits.items()})
         path = self.root and existing(self.root, "a .txt file, a folder of .txt files, or JSONL")
         if path and (found := manifests(path)):
-            rows = {split: [row for file in files for row in records(file)] for split, files in found.items()}
-            return self._from_rows(self.root, rows)
+            return self._from_rows(
+                {split: {str(file): records(file, self.bad) for file in files} for split, files in found.items()}
+            )
         if self.label:
             raise ValueError(f"label={self.label!r}: {self.root or 'the embedded text'} has no records; give JSONL")
-        return self._blocks(text_files(path) if path else {"train": topics()})
+        return self._blocks(text_files(path, self.bad) if path else {"train": topics()})
 
-    def _from_rows(self, origin: str, rows: dict[str, list[dict]]) -> Source:
-        texts = {split: column(origin, found, self.key, str) for split, found in rows.items()}
+    def _from_rows(self, sources: dict[str, dict[str, Rows]]) -> Source:
+        """``sources``: split -> the name of a file -> its records."""
+        wanted = {self.key: no_text} | ({self.label: no_label} if self.label else {})
+        splits = {
+            split: [row for name, rows in found.items() for row in checked(name, rows, wanted, self.bad)]
+            for split, found in sources.items()
+        }
+        texts = {split: [row[self.key] for row in rows] for split, rows in splits.items()}
         if not self.label:
             return self._blocks(texts)
-        classes, ids = label_ids(origin, {split: column(origin, found, self.label) for split, found in rows.items()})
+        labels = {split: [row[self.label] for row in rows] for split, rows in splits.items()}
+        classes, ids = label_ids(str(self.root), labels)
         return Source({split: Samples(Texts(texts[split]), None, ids[split]) for split in texts}, classes)
 
     def _blocks(self, texts: dict[str, list[str]]) -> Source:
@@ -73,7 +85,7 @@ def cut(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:
     return before, after
 
 
-def text_files(path: Path) -> dict[str, list[str]]:
+def text_files(path: Path, bad: BadItems) -> dict[str, list[str]]:
     """The documents of a file or folder by split.  ValueError where there is no text."""
     if path.is_file():
         return {"train": [_read(path)]}
@@ -81,9 +93,13 @@ def text_files(path: Path) -> dict[str, list[str]]:
     splits = {}
     for split, found in by_split(entries).items():
         files = [file for entry in found for file in ([entry] if entry.is_file() else sorted(entry.rglob("*.txt*")))]
-        splits[split] = [_read(file) for file in files if file.name.endswith(SUFFIXES)]
+        splits[split] = []
+        for file in files:
+            if file.name.endswith(SUFFIXES):
+                with bad.item():
+                    splits[split].append(_read(file))
         if not splits[split]:
-            raise ValueError(f"{path}: no {' or '.join(SUFFIXES)} files for {split}")
+            raise ValueError(f"{path}: no {' or '.join(SUFFIXES)} files for {split} that can be read")
     return splits
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import torchaudio.datasets
 from torch.utils.data import Dataset
 
+from zoo.data.archives import unpacked_safely
+from zoo.data.bad import sentence
 from zoo.data.files import cache, lines
 
 TRANSCRIBED = ("LIBRISPEECH", "LJSPEECH", "YESNO")
@@ -37,10 +39,10 @@ def torchaudio_set(name: str) -> dict[str, tuple[list[Path], list[str]]]:
 def _download(name: str, folder: Path, choice: dict[str, str] | None = None) -> Dataset:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return getattr(torchaudio.datasets, name)(str(folder), download=True, **(choice or {}))
+        with unpacked_safely(folder):
+            return getattr(torchaudio.datasets, name)(str(folder), download=True, **(choice or {}))
     except (OSError, RuntimeError) as error:
-        reason = str(error).split("\n")[0]
-        raise ValueError(f"{name}: cannot be downloaded to {folder} ({reason})") from None
+        raise ValueError(f"{name}: cannot be downloaded to {folder} ({sentence(error)})") from None
 
 
 def _lj_speech(folder: Path) -> tuple[list[Path], list[str]]:

@@ -2,6 +2,7 @@
 
 # Shapes: B batch, N samples, n spectrogram frames, m mel bands, k frames a token, T = n / k tokens, F = k m, D width.
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer
 from zoo.tokenizers.spectrogram import LogMel, Spectrogram
+
+FILTERS = 2**23  # values of the filters that resample, which are many where two rates share no large factor
 
 
 class Waveform(NamedTuple):
@@ -93,6 +96,9 @@ class Frames(FeatureTokenizer):
             raise ValueError(f"a sample rate of {rate} Hz is impossible; check the file's header")
         if not len(samples):
             raise ValueError("a sound without samples cannot be encoded")
+        shared = math.gcd(rate, self.spectrogram.rate)
+        if rate * self.spectrogram.rate // shared**2 > FILTERS:
+            raise ValueError(f"a sample rate of {rate} Hz is not one that {self.spectrogram.rate} Hz can be made of")
         if rate != self.spectrogram.rate:
             samples = torchaudio.functional.resample(samples, rate, self.spectrogram.rate)
         if len(samples) < self.spectrogram.rate // 20:  # shorter than any window: silence up to 50 ms

@@ -13,6 +13,9 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 
+from zoo.atomic import write_text
+from zoo.tokenizers.checked import checked
+from zoo.tokenizers.reading import read_utf8
 from zoo.tokenizers.text import TextTokenizer
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<mask>")
@@ -38,7 +41,7 @@ class BPE(TextTokenizer):
         mask: str = "<mask>",
     ):
         self.content = content or (read(file) if file else bytes_only())
-        self.backend = Backend.from_str(self.content)
+        self.backend = checked(self.content, file or "the content")
         self.backend.no_padding()
         self.backend.no_truncation()
         self.backend.encode_special_tokens = True  # a document may speak of "<eos>" without ending there
@@ -84,15 +87,15 @@ class BPE(TextTokenizer):
 
     def published(self) -> str:
         """A ``tokenizer.json`` that adds the end of a sequence by itself, as ``encode`` does."""
-        backend, end = Backend.from_str(self.content), self.names["eos"]
-        backend.post_processor = processors.TemplateProcessing(
+        changed, end = Backend.from_str(self.content), self.names["eos"]
+        changed.post_processor = processors.TemplateProcessing(
             single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, self.special("eos"))]
         )
-        return backend.to_str()
+        return changed.to_str()
 
     def save(self, file: str) -> None:
         """Write a ``tokenizer.json``."""
-        Path(file).write_text(self.content, encoding="utf8")
+        write_text(file, self.content)
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int, progress: bool = False) -> "BPE":
@@ -139,10 +142,10 @@ def read(file: str) -> str:
         shipped = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.json")))
         raise ValueError(f"no tokenizer file {file!r}, and no shipped one of that name (there are: {shipped})")
     try:
-        content = path.read_text(encoding="utf8")
+        content = read_utf8(path)
         if json.loads(content)["model"]["type"] == "BPE":
             return content
-    except (UnicodeDecodeError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise ValueError(f"{file} is not a BPE tokenizer.json of the tokenizers library")
 

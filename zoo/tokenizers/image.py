@@ -15,6 +15,7 @@ from zoo.described import Described
 from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer, LinearEmbed
 
 Filter = Literal["bilinear", "bicubic", "nearest"]
+PIXELS = 2**26  # of the largest image: 8192 x 8192, 268 MB while it is read
 HEADS = 10  # that a picture of attention has room for
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> PIL's name
 
@@ -73,6 +74,10 @@ class Resize(Described):
             new = tuple(int(self.size * side / min(old)) for side in old)
         else:
             new = (height, width) if self.size is None else tuple(self.size)
+        if new[0] * new[1] > max(PIXELS, old[0] * old[1]):  # the other side of an image that is a thin line
+            raise ValueError(
+                f"{old[1]} x {old[0]} pixels would become {new[1]:,} x {new[0]:,}: not the shape of an image"
+            )
         image = interpolated(image, new, self.interpolation) if new != old else image
         down, across = height - image.size(-2), width - image.size(-1)
         if max(down, across) > 0:
@@ -96,6 +101,8 @@ def converted(image: Image.Image, channels: int) -> Image.Image:
     channel.  Raises ValueError for numbers of channels that images have not."""
     if channels not in MODES:
         raise ValueError(f"channels={channels}: images have 1, 3 or 4 channels")
+    if image.mode.startswith("I"):  # 16 bits, which PIL would cut off at 255
+        image = Image.fromarray((np.array(image).clip(0, 65535) / 257).round().astype(np.uint8))
     if channels < 4 and ("A" in image.getbands() or image.info.get("transparency") is not None):
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 DEEPEST = 50  # levels of a JSON file; published ones have 4
+LARGEST = 2**27  # bytes of a file; the largest published ones have a quarter
 
 
 def read_utf8(path: Path) -> str:
-    """The text of a file.  Raises ValueError where it is missing or not UTF-8."""
+    """The text of a file.  Raises ValueError where it is missing, too large or not UTF-8."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ValueError(f"{path} is no file but a device or a pipe")
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"{path} has {path.stat().st_size:,} bytes, and {LARGEST:,} are the most")
         return path.read_text(encoding="utf8")
     except (FileNotFoundError, IsADirectoryError):
         raise ValueError(f"{path.parent} has no {path.name}") from None

@@ -16,7 +16,8 @@ from tokenizers import Encoding, Regex, decoders
 from tokenizers import Tokenizer as Backend
 from torch import Tensor
 
-from zoo.tokenizers.reading import first_line, read_utf8
+from zoo.tokenizers.checked import checked, survived
+from zoo.tokenizers.reading import read_utf8
 from zoo.tokenizers.text import TextTokenizer
 from zoo.tokenizers.tokenizer import Embed, Tokens
 
@@ -46,11 +47,7 @@ class Subword(TextTokenizer):
         if content is None and file is None:
             raise ValueError("Subword needs a tokenizer.json; BPE.train makes a new one")
         self.content = content if content is not None else read_utf8(Path(str(file)))
-        try:
-            self.backend = Backend.from_str(self.content)
-        except Exception as error:  # the library raises plain Exceptions
-            what = f"{file or 'the content'} is no tokenizer.json of the tokenizers library"
-            raise ValueError(f"{what} ({first_line(error)})") from None
+        self.backend = checked(self.content, file or "the content")
         self.backend.no_padding()
         self.backend.no_truncation()
         self.backend.encode_special_tokens = literal
@@ -120,9 +117,9 @@ class Subword(TextTokenizer):
     def _encoding(self, raw: str | tuple[str, str], special: bool = True) -> Encoding:
         pair = (raw, None) if isinstance(raw, str) else raw
         try:
-            return self.backend.encode(*pair, add_special_tokens=special)
-        except Exception as error:  # the library raises plain Exceptions
-            raise ValueError(f"the tokenizer cannot read {str(raw)[:60]!r} ({first_line(error)})") from None
+            return survived(lambda: self.backend.encode(*pair, add_special_tokens=special))
+        except ValueError as error:
+            raise ValueError(f"the tokenizer cannot read {str(raw)[:60]!r} ({error})") from None
 
     def _ids(self, encoding: Encoding) -> Tensor:
         ids = torch.tensor(encoding.ids, dtype=torch.long)

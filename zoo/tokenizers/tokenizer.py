@@ -54,15 +54,16 @@ class Batch:
     target: Tokens | None = None  # the other half of a pair
     label: Tensor | None = None  # (B,) class ids, or (B, C) class probabilities
     key: Tensor | None = None  # (B,) int64 random key of each sample, see zoo.rng
+    skipped: tuple[str, ...] = ()  # a sentence for each sample that is not in it, since it cannot be read
 
     def __len__(self) -> int:
         return len(self.input)
 
     def take(self, count: int) -> Batch:
         """The first ``count`` samples."""
-        pair = (self.input.take(count), None if self.target is None else self.target.take(count))
-        rest = (None if value is None else value[:count] for value in (self.label, self.key))
-        return Batch(*pair, *rest)
+        target = None if self.target is None else self.target.take(count)
+        label, key = (None if value is None else value[:count] for value in (self.label, self.key))
+        return Batch(self.input.take(count), target, label, key)
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         return moved(self, "to", *args, **kwargs)
@@ -72,8 +73,8 @@ class Batch:
 
 
 def moved(record: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-    """A copy of a dataclass with ``method`` called on each of its fields that is not None."""
-    fields = {name: value for name, value in vars(record).items() if value is not None}
+    """A copy of a dataclass with ``method`` called on each of its tensors."""
+    fields = {name: value for name, value in vars(record).items() if isinstance(value, (Tensor, Tokens))}
     return replace(record, **{name: getattr(value, method)(*args, **kwargs) for name, value in fields.items()})
 
 

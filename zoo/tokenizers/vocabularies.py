@@ -16,6 +16,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
+from zoo.tokenizers.checked import checked
 from zoo.tokenizers.reading import first_line, read_json, read_utf8
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,7 @@ def backend_file(folder: Path, model_type: str) -> str | None:
     whole = folder / "tokenizer.json"
     if whole.is_file():
         text = read_utf8(whole)
-        try:
-            Backend.from_str(text)
-        except Exception as error:  # the library raises plain Exceptions
-            raise ValueError(f"{whole} is no tokenizer.json of the tokenizers library ({first_line(error)})") from None
+        checked(text, str(whole))
         return text
     about = settings(folder)
     kind = kind_of(about, model_type)
