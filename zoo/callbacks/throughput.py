@@ -33,13 +33,23 @@ class Throughput(Callback):
         self.samples, self.tokens, self.seconds = 0, 0, 0.0
         self.flops_per_sample: float | None = None
         self.peak: float | None = None
+        self._uncounted = (0, 0)  # samples and tokens that a checkpoint brings, of all processes together
         self._restart(0)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"samples": self.samples, "tokens": self.tokens, "seconds": self.seconds}
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Keeps the counts, and those of all processes since they were last added up."""
+        samples, tokens = self._everywhere(trainer)
+        since = time.perf_counter() - self._since if trainer.training else 0.0
+        checkpoint["callbacks"][self.state_key] = {
+            "samples": self.samples,
+            "tokens": self.tokens,
+            "seconds": self.seconds + since,
+            "uncounted": [samples, tokens],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.samples, self.tokens, self.seconds = (state_dict[name] for name in ("samples", "tokens", "seconds"))
+        self._uncounted = tuple(state_dict.get("uncounted", (0, 0)))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if isinstance(pl_module, Task):
@@ -50,6 +60,9 @@ class Throughput(Callback):
         self.peak = peak_flops(trainer)
         self._before = self.samples, self.tokens, self.seconds
         self._restart(trainer.global_step)
+        if trainer.is_global_zero:
+            self._samples, self._tokens = self._uncounted
+        self._uncounted = (0, 0)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -79,12 +92,17 @@ class Throughput(Callback):
 
     def _count(self, trainer: Trainer) -> None:
         """Add what happened since the last count, in all processes, which all call this, to what was before."""
-        here = torch.tensor([self._samples, int(self._tokens)], device=trainer.strategy.root_device)  # waits for it
-        all_of_them = here if trainer.world_size == 1 else trainer.strategy.reduce(here, reduce_op="sum")
-        samples, tokens = all_of_them.tolist()
+        samples, tokens = self._everywhere(trainer)
         self.samples, self.tokens = self.samples + samples, self.tokens + tokens
         self.seconds += time.perf_counter() - self._since
         self._restart(trainer.global_step)
+
+    def _everywhere(self, trainer: Trainer) -> tuple[int, int]:
+        """Samples and tokens since the last count, in all processes, which all call this."""
+        here = torch.tensor([self._samples, int(self._tokens)], device=trainer.strategy.root_device)  # waits for it
+        all_of_them = here if trainer.world_size == 1 else trainer.strategy.reduce(here, reduce_op="sum")
+        samples, tokens = all_of_them.tolist()
+        return samples, tokens
 
     def _rates(self) -> dict[str, float]:
         """Since they were last asked for."""

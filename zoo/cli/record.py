@@ -7,13 +7,14 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.cli import SaveConfigCallback
 
+from zoo.atomic import sweep, write_text
+from zoo.callbacks import Stopped
 from zoo.cli import facts, weights_and_biases
 from zoo.cli.metrics_file import MetricsFile
-from zoo.cli.secrets import without_secrets
 from zoo.runs import draw, read
+from zoo.secrets import without_secrets
 
 SECTIONS = ("seed_everything", "trainer", "model", "data")  # the rest are arguments of one verb
 
@@ -24,11 +25,17 @@ class Record(SaveConfigCallback):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **{**kwargs, "save_to_log_dir": False})
         self.found: dict[str, Any] = {}
-        self.patience: dict[EarlyStopping, int] = {}
+        self.rows: int | None = None  # of metrics.csv, that a checkpoint knows of
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Lightning writes the config here, and will then read back from a checkpoint what callbacks were told."""
-        self.patience = {part: part.patience for part in trainer.callbacks if isinstance(part, EarlyStopping)}
+        """Lightning would write the config here."""
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        rows = [logger.count for logger in trainer.loggers if isinstance(logger, MetricsFile)]
+        checkpoint["callbacks"][self.state_key] = {"rows": max(rows, default=0)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.rows = state_dict["rows"]
 
     # ---- the beginning: once it is clear that a checkpoint fits, so that a mistake leaves no trace in an older run
 
@@ -40,7 +47,9 @@ class Record(SaveConfigCallback):
         config = self.plain_config()
         path = Path(trainer.default_root_dir)
         path.mkdir(parents=True, exist_ok=True)
-        (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        for folder in (path, *filter(Path.is_dir, path.iterdir())):
+            sweep(folder)  # what an earlier process of this run was writing when it was killed
+        write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
         before = facts.read(path)  # of a run that is gone on with
         self.found = {**before, **facts.facts(trainer, pl_module)}
         for logger in weights_and_biases.own(trainer.loggers):
@@ -57,11 +66,9 @@ class Record(SaveConfigCallback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.begin(trainer, pl_module)
-        for part, patience in self.patience.items():
-            part.patience = patience
         for logger in trainer.loggers:
             if isinstance(logger, MetricsFile):
-                logger.rewind(trainer.global_step)
+                logger.rewind(trainer.global_step, self.rows)
         self.update(trainer, facts.price(trainer))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -79,7 +86,8 @@ class Record(SaveConfigCallback):
         self.update(trainer, {"state": "finished"})
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.update(trainer, {"state": "interrupted" if isinstance(exception, KeyboardInterrupt) else "failed"})
+        told = isinstance(exception, (KeyboardInterrupt, Stopped))
+        self.update(trainer, {"state": "interrupted" if told else "failed"})
 
     def update(self, trainer: Trainer, more: dict[str, Any]) -> None:
         if not trainer.is_global_zero or not self.found:

@@ -22,16 +22,28 @@ class Meter:
     def add(self, scores: Scores) -> None:
         for name, (total, weight) in scores.items():
             pair = torch.stack((total.detach().double(), weight.detach().double().to(total.device)))
-            self.sums[name] = self.sums[name] + pair if name in self.sums else pair
+            self.sums[name] = self.sums[name].to(pair.device) + pair if name in self.sums else pair
+
+    def state(self) -> dict[str, list[float]]:
+        """The sums and weights as plain numbers."""
+        return {name: pair.tolist() for name, pair in self.sums.items()}
+
+    @classmethod
+    def restored(cls, *states: dict[str, list[float]]) -> "Meter":
+        """One that goes on with the sums of others, together."""
+        meter = cls()
+        for state in states:
+            pairs = {name: torch.tensor(pair, dtype=torch.double, device="cpu") for name, pair in state.items()}
+            meter.add({name: (pair[0], pair[1]) for name, pair in pairs.items()})
+        return meter
 
     def gather(self) -> "Meter":
         """The meter of all processes together; every one must call this."""
         if not distributed():
             return self
-        whole = Meter()
-        for sums, texts in every([({name: pair.tolist() for name, pair in self.sums.items()}, self.texts)]):
-            whole.texts += texts
-            whole.add({name: (torch.tensor(a), torch.tensor(b)) for name, (a, b) in sums.items()})
+        parts = every([(self.state(), self.texts)])
+        whole = Meter.restored(*(sums for sums, _ in parts))
+        whole.texts = [text for _, texts in parts for text in texts]
         return whole
 
     def means(self) -> dict[str, float]:

@@ -8,12 +8,15 @@ import torch
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
+from typing_extensions import Self
 
+from zoo.checkpoints.module import load_module
 from zoo.described import Described, path
 from zoo.nn import Attention, Backbone, Block, Mean, Pool
 from zoo.pictures import Picture
+from zoo.secrets import without_secrets
 from zoo.tasks.looking import last, within
-from zoo.tasks.metrics import Meter
+from zoo.tasks.metrics import Meter, every
 from zoo.tasks.optimizer import decay_groups, fuse
 from zoo.tasks.remembered import Settings, refuse_conflicts
 from zoo.tasks.schedule import Schedule, WarmupCosine
@@ -43,7 +46,7 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         self._settings: Settings | None = None
         if self._arguments is not None:
             loader = {"_class_path": path(type(self)), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
-            self.save_hyperparameters({**self._arguments, **loader}, logger=False)
+            self.save_hyperparameters({**without_secrets(self._arguments), **loader}, logger=False)
 
     def begin(self, backbone: nn.Module, *parts: str) -> None:
         """Give the task's own parts their first values, by the rule of its backbone: random, or a checkpoint's."""
@@ -58,6 +61,22 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         """Scores that follow from the means of others."""
         return {}
 
+    @classmethod
+    def load_from_checkpoint(
+        cls,
+        checkpoint_path: Any,
+        map_location: Any = None,
+        hparams_file: Any = None,
+        strict: bool | None = None,
+        weights_only: bool | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """As Lightning's, of a file that is whole: a damaged one is refused, and no code in it is run, whatever
+        ``weights_only`` says.  Raises ValueError, in one sentence that names the file."""
+        if hparams_file is not None:
+            raise ValueError(f"hparams_file={str(hparams_file)!r}: the checkpoint has its hyper-parameters in itself")
+        return load_module(cls, checkpoint_path, map_location, strict, kwargs)
+
     # ---- training
 
     def setup(self, stage: str) -> None:
@@ -66,8 +85,20 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.trained_steps = checkpoint.get("global_step", 0)
+        if self._trainer is not None and self.trainer.state.fn == "fit":
+            self._restore_interval(checkpoint.get("interval") or {"logged": 0, "sums": []})
         remembered = checkpoint.get("hyper_parameters") or {}
         refuse_conflicts(self._arguments or {}, remembered, self.state_dict(), checkpoint.get("state_dict") or {})
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keeps what each process has summed up since it was last logged."""
+        checkpoint["interval"] = {"logged": self._logged, "sums": every([self.meters["train"].state()])}
+
+    def _restore_interval(self, saved: dict[str, Any]) -> None:
+        """Each process gets its own back; where there were more or fewer, the first gets all."""
+        self._logged, sums, rank = saved["logged"], saved["sums"], self.trainer.global_rank
+        own = sums[rank : rank + 1] if len(sums) == self.trainer.world_size else sums if rank == 0 else []
+        self.meters["train"] = Meter.restored(*own)
 
     def on_train_start(self) -> None:
         """What is asked for wins over what a checkpoint remembers, whose optimizer and schedule have just been read."""
@@ -83,15 +114,20 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         return total / weight
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        step, every = self.trainer.global_step, self.trainer.log_every_n_steps
-        if step == self._logged or step % every:
-            return
+        for name, value in self.interval().items():
+            self.log(name, value, prog_bar=name == "train/loss", on_step=True)
+
+    def interval(self) -> dict[str, float]:
+        """What is logged at the end of an interval, once: the means since the last one, over all processes, which all
+        call this, and the learning rate; nothing in the midst of one."""
+        step = self.trainer.global_step
+        if step == self._logged or step % self.trainer.log_every_n_steps:
+            return {}
         self._logged = step
         means = self.meters["train"].gather().means()
         self.meters["train"] = Meter()
-        for name, value in {**means, **self.derive(means)}.items():
-            self.log(f"train/{name}", value, prog_bar=name == "loss", on_step=True)
-        self.log("lr", self.trainer.optimizers[0].param_groups[0]["lr"], on_step=True)
+        found = {f"train/{name}": value for name, value in {**means, **self.derive(means)}.items()}
+        return {**found, "lr": self.trainer.optimizers[0].param_groups[0]["lr"]}
 
     # ---- evaluation
 
