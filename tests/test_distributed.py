@@ -59,18 +59,15 @@ def runs(tmp_path_factory):
     root = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join([str(folder), *([root] if (Path(root) / "zoo").is_dir() else [])])
     env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    for devices in ("1", "2"):
-        words = ["fit", "--config", "small.yaml", "--trainer.devices", devices]
-        words += ["--config", "trainer/ddp", "--trainer.devices=2"] if devices == "2" else []
-        done = subprocess.run(
-            [sys.executable, "-m", "zoo", *words], cwd=folder, env=env, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-    for devices in ("1", "2"):
-        words = [sys.executable, "-m", "zoo", "predict", *("--config", "small.yaml", "--trainer.devices", devices)]
-        words += ["--config", "trainer/ddp", "--trainer.devices=2"] if devices == "2" else []
-        done = subprocess.run([*words, "--seed_everything=0"], cwd=folder, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    for verb in ("fit", "predict"):
+        for devices in ("1", "2"):
+            words = [verb, "--config", "small.yaml", "--allow", "witness", "--seed_everything=0"]
+            words += ["--config", "trainer/ddp"] if devices == "2" else []
+            words += ["--trainer.devices", devices]
+            done = subprocess.run(
+                [sys.executable, "-m", "zoo", *words], cwd=folder, env=env, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
     return folder
 
 
