@@ -9,7 +9,9 @@ import torch
 from PIL import Image
 
 import zoo
+from zoo.checkpoints import AtomicCheckpointIO
 from zoo.listing import shipped
+from zoo.tasks import Task
 
 RECIPES = {name: path for name, path in shipped().items() if "/" not in name}
 PARTIAL = {"vit_cifar_cpu", "fsdd_unheard"}  # composed with the config whose name it begins with
@@ -62,8 +64,23 @@ DATA = {
 }
 
 
+@pytest.fixture
+def come_back(monkeypatch, tmp_path) -> list[str]:
+    """The hyper-parameters of a task that is fitted come back from a checkpoint as they were; the answer is of whom."""
+    seen = []
+
+    def on_fit_start(task: Task) -> None:
+        kept = dict(task.hparams)
+        AtomicCheckpointIO().save_checkpoint({"hyper_parameters": kept}, tmp_path / "kept.ckpt")
+        assert torch.load(tmp_path / "kept.ckpt", weights_only=True)["hyper_parameters"] == kept
+        seen.append(type(task).__name__)
+
+    monkeypatch.setattr(Task, "on_fit_start", on_fit_start, raising=False)
+    return seen
+
+
 @pytest.mark.parametrize("name", RECIPES)
-def test_it_trains_a_step(name, command, tmp_path):
+def test_it_trains_a_step(name, command, tmp_path, come_back):
     words = ["--config", name]
     if name in PARTIAL:
         words = ["--config", name.rsplit("_", 1)[0], *words]
@@ -83,6 +100,7 @@ def test_it_trains_a_step(name, command, tmp_path):
         words += ["--model.backbone.source=small", "--model.tokenizer.source=small"]
     answer = command("fit", *words, *SHORT)
     assert answer.code == 0, answer.err
+    assert len(come_back) == 1
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -28,7 +28,7 @@ def test_its_part_drops_into_a_config(command, tmp_path):
     config = yaml.safe_load((tmp_path / "digits.yaml").read_text())
     config["model"]["init_args"] |= yaml.safe_load(next(text for text in YAML if "my_parts" in text))
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(config))
-    answer = command("fit", "--config", "own")
+    answer = command("fit", "--config", "own", "--allow", "my_parts")
     assert answer.code == 0, answer.err
     (run,) = (tmp_path / "runs").glob("own-*")
     assert "my_parts.Average" in (run / "config.yaml").read_text()

@@ -3,10 +3,12 @@
 Every public name is here too, and imported when first asked for: ``zoo.ViT`` is ``zoo.models.ViT``.
 """
 
-from __future__ import annotations
-
 import importlib
-from typing import Any
+
+# Nothing else is imported here: the command line has yet to take the working directory off the path.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,9 @@ _PUBLIC = {
     "zoo.parts": """
         anatomy differences
     """,
+    "zoo.checkpoints": """
+        AtomicCheckpointIO newest read_checkpoint
+    """,
     "zoo.tasks": """
         BLEU CER CausalLM ChrF Classify Constant Contrastive ExactMatch InverseSquareRoot MaskedLM Masking Multimodal
         RandomMasking Schedule Seq2Seq SpanMasking Task TextMetric Trapezoid WER WarmupCosine WarmupLinear
@@ -54,7 +59,8 @@ _PUBLIC = {
         Text Transform goertzel read_audio
     """,
     "zoo.callbacks": """
-        Compile Pictures Progress ProgressLines Summary Throughput
+        CheckSpace Compile ExactResume FiniteGuard Pictures Progress ProgressLines SaveOnSignal Skipped Stopped Summary
+        Throughput Watchdog
     """,
 }
 EXPORTS = {module: tuple(names.split()) for module, names in _PUBLIC.items()}
@@ -64,7 +70,7 @@ _HOME = {name: module for module, names in reversed(EXPORTS.items()) for name in
 __all__ = ["EXPORTS", "__version__", *(name for name in _HOME if name != "list")]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOME:
         raise AttributeError(f"module 'zoo' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOME[name]), name)

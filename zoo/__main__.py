@@ -1,10 +1,26 @@
 """The command line's front door: it answers what it can at once and imports torch only for the verbs that need it."""
 
-from __future__ import annotations
-
-import difflib
-import importlib
+import os
 import sys
+
+
+def keep_out_working_directory() -> None:
+    """A ``random.py`` that lies there is not to be run: neither by this process, to whose path -m has added the
+    directory, nor by those that libraries start."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.path[0] == os.getcwd():
+        del sys.path[0]
+    if home not in sys.path:  # a checkout that is not installed: found, but after all that is
+        sys.path.append(home)
+    os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), home)))
+
+
+if __name__ == "__main__":
+    keep_out_working_directory()
+
+import difflib  # noqa: E402 -- from the library and not from the working directory
+import importlib  # noqa: E402
 
 USAGE = """\
 usage: python -m zoo VERB ...
@@ -50,6 +66,7 @@ VERBS = {
     "schema": "zoo.cli.schema",
     "completion": "zoo.cli.completion",
 }
+AT_ONCE = ("list", "completion")  # import nothing that could be of a wrong version
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -69,10 +86,15 @@ def main(argv: list[str] | None = None) -> int:
         what = "a verb comes first" if verb.startswith("-") else f"no verb '{verb}'"
         print(f"zoo: error: {what}; {hint}", file=sys.stderr)
         return 2
+    if verb not in AT_ONCE and (wrong := importlib.import_module("zoo.cli.versions").complaint()):
+        print(f"zoo: error: {wrong}", file=sys.stderr)
+        return 1
     try:
         return importlib.import_module(VERBS[verb]).main(argv)
     except SystemExit as stop:  # argparse's
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:  # while the verb was still being imported
+        return 130
 
 
 def verb_first(argv: list[str]) -> list[str]:
@@ -82,6 +104,12 @@ def verb_first(argv: list[str]) -> list[str]:
             if word in VERBS and not (place and argv[place - 1] in ("-c", "--config", "--out")):
                 return [word, *argv[:place], *argv[place + 1 :]]
     return argv
+
+
+def script() -> int:
+    """The command ``zoo``, to whose path nothing was added."""
+    keep_out_working_directory()
+    return main()
 
 
 if __name__ == "__main__":

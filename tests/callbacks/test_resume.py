@@ -23,6 +23,12 @@ from zoo.tokenizers import Patches
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Savers without a directory take the current one."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", [name for name in POINTS if "batch" in name or "end of" in name])
 def test_every_point_is_gone_on_from(name):
     assert compare("classify", 0, 2, [name]) == {name: []}

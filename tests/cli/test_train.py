@@ -15,7 +15,7 @@ import yaml
 import zoo
 from zoo.callbacks import Compile
 from zoo.cli import facts
-from zoo.cli.secrets import on_command_line, without_secrets
+from zoo.secrets import on_command_line, without_secrets
 
 FIT = ("fit", "--config", "digits")
 

@@ -98,6 +98,4 @@ def test_a_secret_on_the_command_line_does_not_reach_it(command, monkeypatch):
     assert command(*WANDB, f"--model.labels=[{labels}]").code == 0
     wandb.teardown()
     written = [path for place in ("wandb", "runs") for path in Path(place).rglob("*") if path.is_file()]
-    assert [p.suffix for p in written if b"hf_abcdefgh" in p.read_bytes()] == [
-        ".ckpt"
-    ] * 2  # what loads needs its labels
+    assert written and not [path for path in written if b"hf_abcdefgh" in path.read_bytes()]

@@ -250,6 +250,11 @@ def first_shard(change: Callable[[Path, Path], object]) -> Change:
     return write
 
 
+def folder_instead(first: Path, last: Path) -> None:
+    first.unlink()
+    first.mkdir()
+
+
 def first_to(file: str) -> Change:
     return index(lambda places: places.update({next(iter(places)): file}))
 
@@ -270,5 +275,5 @@ SHARDS: dict[str, Change] = {
     "a shard gone": first_shard(lambda first, last: first.unlink()),
     "a shard cut off": first_shard(lambda first, last: first.write_bytes(first.read_bytes()[:-10])),
     "a shard of another": first_shard(lambda first, last: shutil.copy(last, first)),
-    "a shard that is a folder": first_shard(lambda first, last: (first.unlink(), first.mkdir())),
+    "a shard that is a folder": first_shard(folder_instead),
 }

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import logging
 import sys
 import tempfile
@@ -118,6 +119,7 @@ def main() -> int:
     names = list(POINTS)[: parser.parse_args().count]
     silent()
     torch.set_num_threads(1)
+    os.chdir(tempfile.mkdtemp())  # savers without a directory take the current one
     report = Report("stopped and gone on with: losses, samples, rows, validations, weights, optimizer")
     cases = list(product(("masked", "causal", "classify"), (0, 2), (1, 2)))
     for objective, workers, accumulate in bar(cases, "cases"):

@@ -12,6 +12,7 @@ from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 from PIL.Image import Image
 
+from zoo.atomic import replaced
 from zoo.data import Combined, DataModule
 from zoo.pictures import Picture
 from zoo.tasks import Task
@@ -104,7 +105,8 @@ def publish(picture: Picture, trainer: Trainer) -> None:
     image = draw(picture, f"step {step:,}")
     file = Path(trainer.default_root_dir) / "pictures" / f"{picture.name}-step{step:06d}.png"
     file.parent.mkdir(parents=True, exist_ok=True)
-    image.save(file)
+    with replaced(file, "wb") as out:
+        image.save(out, "PNG")
     for logger in trainer.loggers:
         send(logger, f"pictures/{picture.name}", image, step)
 

@@ -11,6 +11,9 @@ from typing import NoReturn
 CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")
 UNKNOWN = re.compile(r"unrecognized arguments: (--?[\w-]+)")
 
+PACKAGES = "--allow"
+PACKAGES_HELP = "a package whose classes the checkpoint may name, in the working directory or installed"
+
 
 class Arguments(argparse.ArgumentParser):
     """``python -m zoo VERB``; the lines of ``epilog`` stay as they are."""

@@ -34,11 +34,11 @@ def is_run(words: list[str]) -> bool:
 
 
 def expand_run(argv: list[str]) -> list[str]:
-    """``test runs/NAME`` -> its config and best checkpoint; ``fit runs/NAME`` goes on from its last one."""
+    """``test runs/NAME`` -> its config and best checkpoint; ``fit runs/NAME`` goes on from its last good one."""
     if not is_run(argv[1:]):
         return argv
     run = Path(argv[1])
-    found = checkpoint(run, *(("last", "best") if argv[0] == "fit" else ("best", "last")))
+    found = "last" if argv[0] == "fit" else checkpoint(run, "best", "last")
     return [argv[0], f"--config={run / 'config.yaml'}", *([f"--ckpt_path={found}"] if found else []), *argv[2:]]
 
 

@@ -10,6 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from zoo.heartbeat import heart
+from zoo.secrets import told
+
 USAGE, RUN, INTERRUPTED = 2, 1, 130  # exit codes
 
 # A user can cause these and can mend them; anything else is ours to mend and keeps its traceback.
@@ -25,7 +28,8 @@ KEY_ADVICE = "W&B refused the API key: run 'wandb login', or set WANDB_MODE=offl
 
 ADVERTS = re.compile(
     r"💡|litlogger|GPU available|TPU available|already configured with model summary|`Trainer.fit` stopped: `max_"
-    r"|Initializing distributed|distributed_backend="
+    r"|Initializing distributed|distributed_backend=|Restor(ing|ed all) states from the checkpoint"
+    r"|Loaded model weights from the checkpoint"
 )
 NOISE = (
     r".*The dirpath has changed from",
@@ -56,7 +60,8 @@ class UserError(Exception):
 
 
 def guarded(run: Callable[[], Any]) -> int:
-    """Runs, and answers with an exit code; what a user can mend is told in one line."""
+    """Runs, and answers with an exit code; what a user can mend is told in one line.  Of one process of several, only
+    whoever watches over them all is told."""
     try:
         run()
         return 0
@@ -68,16 +73,20 @@ def guarded(run: Callable[[], Any]) -> int:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except Exception as error:
         line = one_line(error)
-        if line is None or os.environ.get("ZOO_TRACEBACK"):
+        code = error.code if isinstance(error, UserError) else RUN
+        line = None if os.environ.get("ZOO_TRACEBACK") else line and told(line)
+        if heart.watched:
+            heart.failed(error, code, line)
+            return code
+        if line is None:
             raise
         print(f"zoo: error: {line}", file=sys.stderr)
-        return error.code if isinstance(error, UserError) else RUN
+        return code
 
 
 def one_line(error: BaseException) -> str | None:
     """What to tell the user, or None for what is not the user's doing."""
-    while error.__cause__ and str(error).startswith(WRAPPERS):
-        error = error.__cause__
+    error = unwrapped(error)
     text = str(error).strip()
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, UserError):
@@ -97,10 +106,18 @@ def one_line(error: BaseException) -> str | None:
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
+def unwrapped(error: BaseException) -> BaseException:
+    """What a constructor raised, without what the parser put around it."""
+    while error.__cause__ and str(error).startswith(WRAPPERS):
+        error = error.__cause__
+    return error
+
+
 def quiet() -> None:
     """Silences notices that are about libraries, not about the user's run."""
     for pattern in NOISE:
         warnings.filterwarnings("ignore", pattern)
+    warnings.filterwarnings("ignore", module="PIL")  # about files that it goes on to refuse, or reads
     for name in ("pytorch.utilities.rank_zero", "fabric.utilities.rank_zero", "fabric.utilities.distributed"):
         logging.getLogger(f"lightning.{name}").addFilter(worth_reading)
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)

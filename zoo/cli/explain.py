@@ -7,12 +7,14 @@ import difflib
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 
 import zoo
+from zoo import allowed, documents
 from zoo.cli.configs import named, resolve
 
 SECTIONS = ("trainer", "model", "data", "seed_everything", "ckpt_path")
@@ -52,6 +54,7 @@ NO_ARGUMENT = re.compile(r"Option '([^']+)' is not accepted(?:\. Got value: Name
 NO_CLASS = re.compile(
     r"Expected a dot import path string: ([\w.]+)|callable class: module .*? has no attribute '(\w+)'"
 )
+DENIED = re.compile(r"Importing '([\w.]+)' is not allowed")
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 IN_CLASS = re.compile(r"given class_path '([^']+)'")
 REQUIRED = re.compile(r"arguments are required: (.*)")
@@ -64,6 +67,8 @@ GIVEN = re.compile(r"Given value: (?:NestedArg\(key='[^']*', val=)?(.*?)\)?$", r
 def explain(argv: list[str], message: str) -> str:
     """One sentence for what jsonargparse says in fifty lines."""
     where = Places(argv)
+    if found := DENIED.search(message):
+        return denied(found[1], where)
     if found := NO_FLAG.search(message) or NO_OPTION.search(message):
         section, _, rest = found[1].partition(".")
         if section not in SECTIONS:
@@ -88,7 +93,9 @@ def explain(argv: list[str], message: str) -> str:
             flags = " ".join(f"{slot}.{name}=..." for name in names)
             return f"{owner[-1].split('.')[-1]} also needs {' and '.join(names)}: {flags}"
         flags = " and ".join(sorted(("--" + name.split(".", 1)[-1] for name in names), reverse=True))
-        return f"{flags} must be given; a config does that: --config NAME ('python -m zoo list configs' shows them)."
+        place = where.key(names[0].split(".")[-1])
+        known = "'python -m zoo list configs' shows them"
+        return f"{place}{flags} must be given; a config does that: --config NAME ({known})."
     if found := NEEDED.search(message):
         owner = (IN_CLASS.findall(message[: found.start()]) or ["the config"])[-1].split(".")[-1]
         return f"{owner} also needs '{found[1] or found[2]}'"
@@ -113,6 +120,14 @@ def explain(argv: list[str], message: str) -> str:
     return f"{where.key(key.split('.')[-1])}{key}: " + (f"cannot use {given[:100]}" if given else lines[-1])
 
 
+def denied(path: str, where: Places) -> str:
+    """A class of a package that may be named is one that does not exist; another must be allowed."""
+    place, name = where.value(path), path.rpartition(".")[2]
+    if path.startswith("zoo.") and name not in classes():
+        return f"{place}there is no class '{path}'{hint(name, classes())}"
+    return place + allowed.refusal(path)
+
+
 def hint(name: str, known: Iterator[str] | tuple[str, ...] | set[str]) -> str:
     known = set(known)
     lower = {word.lower(): word for word in known}
@@ -124,14 +139,14 @@ def hint(name: str, known: Iterator[str] | tuple[str, ...] | set[str]) -> str:
 
 
 def accepted(path: str) -> set[str]:
-    """The names of a function's arguments, or of a class's, with those that it hands on to its base."""
+    """The names of a function's arguments, or of a class's, with those that it hands on to its base.  Nothing is
+    imported: a message may quote any name."""
     module, _, name = path.rpartition(".")
-    try:
-        cls = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        return set()
-    if not inspect.isclass(cls):
+    cls = getattr(sys.modules.get(module), name, None)
+    if inspect.isfunction(cls):
         return set(inspect.signature(cls).parameters)
+    if not inspect.isclass(cls):
+        return set()
     names: set[str] = set()
     for base in cls.__mro__[:-1]:
         if "__init__" not in vars(base):
@@ -152,56 +167,38 @@ def classes() -> set[str]:
 
 
 class Places:
-    """Where keys and values stand in the config files of a command line."""
+    """Where keys and values stand in the config files of a command line, and in the files that those name."""
 
     def __init__(self, argv: list[str]):
         self.keys: dict[str, str] = {}
         self.values: dict[str, str] = {}
+        self.files: set[str] = set()
         for name in named(argv):
             try:
-                path = resolve(name)
-                root = yaml.compose(Path(path).read_text(encoding="utf-8"))
-            except (OSError, ValueError, yaml.YAMLError):
+                self.read(resolve(name))
+            except ValueError:
                 continue
-            for key, value in pairs(root):
-                place = f"{Path(path).name}:{key.start_mark.line + 1}: "
-                self.keys[key.value.removesuffix("+")] = place
-                if isinstance(value, yaml.ScalarNode):
-                    self.values[value.value] = place
+
+    def read(self, path: str) -> None:
+        try:
+            root = yaml.compose(documents.read_text(path), documents.LOADER)
+        except (OSError, ValueError, yaml.YAMLError):
+            return
+        self.files.add(path)
+        for node, is_key in documents.scalars(root):
+            place = f"{Path(path).name}:{node.start_mark.line + 1}: "
+            if is_key:
+                self.keys[node.value.removesuffix("+")] = place
+                continue
+            self.values[node.value] = place
+            if node.value.endswith((".yaml", ".yml", ".json")) and node.value not in self.files:
+                self.read(node.value)
 
     def key(self, name: str) -> str:
         return self.keys.get(name, "")
 
     def value(self, text: str) -> str:
-        return self.values.get(text, "")
-
-
-def pairs(node: yaml.Node | None) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Every key of a document with its value, from the top down."""
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from pairs(item)
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield key, value
-            yield from pairs(value)
-
-
-def check_file(path: str) -> None:
-    """Raises ValueError for what is not YAML, and for a key that is given twice: YAML keeps the last in silence."""
-    if not Path(path).is_file():
-        return
-    try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise ValueError(f"{Path(path).name}:{line}: not YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{Path(path).name}: not YAML: {str(error).splitlines()[0]}") from None
-    mappings = [root, *(value for _, value in pairs(root))]
-    for node in mappings:
-        seen: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if key.value in seen:
-                raise ValueError(f"{Path(path).name}:{key.start_mark.line + 1}: '{key.value}' is given twice")
-            seen.add(key.value)
+        """Of a value, or else of one that holds it, or names the same thing by another path."""
+        last = text.rpartition(".")[2]
+        near = (place for value, place in self.values.items() if text in value or last in value.split(".")[1:])
+        return self.values.get(text) or next(near, "")

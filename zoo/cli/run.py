@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +12,22 @@ from typing import Any
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint, ModelSummary, ProgressBar
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.plugins.io import CheckpointIO
 
-from zoo.callbacks import Pictures, Summary, Throughput
+from zoo.callbacks import (
+    CheckSpace,
+    ExactResume,
+    FiniteGuard,
+    Pictures,
+    SaveOnSignal,
+    Skipped,
+    Summary,
+    Throughput,
+    Watchdog,
+)
 from zoo.callbacks.progress import progress
+from zoo.checkpoints import AtomicCheckpointIO
+from zoo.cli import allow
 from zoo.cli.metrics_file import MetricsFile
 
 ROOT = Path("runs")  # unless trainer.default_root_dir says another
@@ -38,6 +51,11 @@ def directory(name: str, root: Path = ROOT) -> Path:
     return path
 
 
+def first() -> bool:
+    """Is this the process that the user started, or the first of those that stand for it?"""
+    return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))) == 0
+
+
 def leave() -> None:
     """Forget the run; a directory in which nothing was written goes too."""
     path = Path(os.environ.pop(SHARED, ""))
@@ -48,10 +66,15 @@ def leave() -> None:
 def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str], training: bool) -> dict[str, Any]:
     """What the run directory and our defaults change in the Trainer's arguments; what the user gave stays."""
     metrics = MetricsFile(path / "metrics.csv", counted_from=int(training))
-    callbacks = given["callbacks"] or []
-    callbacks = list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
+    callbacks, plugins = listed(given["callbacks"]), listed(given["plugins"])
     saving = given["enable_checkpointing"] is not False
     defaults: dict[type[Callback], Callback | None] = {  # each unless the user gave one of its kind
+        Watchdog: Watchdog(),
+        ExactResume: ExactResume(),
+        FiniteGuard: FiniteGuard(),
+        SaveOnSignal: SaveOnSignal(f"python -m zoo fit {os.path.relpath(path)}"),
+        CheckSpace: CheckSpace() if saving else None,
+        Skipped: Skipped(),
         Pictures: Pictures(),  # before what stops the clock for a validation
         Throughput: Throughput(),
         ModelCheckpoint: best(monitor) if saving else None,
@@ -61,16 +84,24 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
     for kind, default in defaults.items():
         if default is not None and not any(isinstance(callback, kind) for callback in callbacks):
             callbacks.append(default)
+    callbacks.sort(key=lambda callback: not isinstance(callback, Watchdog))  # it comes before all that takes time
     if saving and not any(isinstance(callback, ModelCheckpoint) and callback.save_last for callback in callbacks):
         callbacks.append(last(each_epoch=given["val_check_interval"] is None))
     for callback in callbacks:
         if isinstance(callback, ModelCheckpoint) and callback.dirpath is None:
             callback.dirpath = str(path / "checkpoints")
-    return {"default_root_dir": str(path), "callbacks": callbacks, "logger": [*loggers(given["logger"]), metrics]}
+    if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
+        plugins.append(AtomicCheckpointIO(allow_remote=allow.REMOTE in sys.argv))
+    return {
+        "default_root_dir": str(path),
+        "callbacks": callbacks,
+        "logger": [*listed(given["logger"]), metrics],  # a run's files are the same with every logger
+        "plugins": plugins,
+    }
 
 
-def loggers(given: Any) -> list[Logger]:
-    """The user's, if any; metrics.csv stands beside them, for a run's files are the same with every logger."""
+def listed(given: Any) -> list[Any]:
+    """One part, several or none, as a config has them; Lightning's own defaults (True) are replaced by ours."""
     return [] if given in (None, True, False) else list(given) if isinstance(given, Sequence) else [given]
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from jsonargparse import ActionConfigFile
+from jsonargparse import ActionConfigFile, Namespace
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from zoo import EXPORTS
-from zoo.cli import configs, devices, explain, facts, predictions, run, weights_and_biases
+from zoo.callbacks.signals import ended_by_signals
+from zoo.checkpoints.errors import naming
+from zoo.checkpoints.read import glance
+from zoo.cli import allow, configs, devices, explain, facts, last, limits, predictions, ranks, run, weights_and_biases
 from zoo.cli.errors import USAGE, UserError, guarded, quiet
 from zoo.cli.record import Record, curves
 from zoo.tasks import Task
@@ -31,12 +32,7 @@ class ConfigFile(ActionConfigFile):
 
     @staticmethod
     def apply_config(parser: Any, cfg: Any, dest: str, value: str) -> None:
-        try:
-            path = configs.resolve(value)
-            explain.check_file(path)
-        except ValueError as error:
-            raise UserError(str(error), USAGE) from None
-        ActionConfigFile.apply_config(parser, cfg, dest, path)
+        ActionConfigFile.apply_config(parser, cfg, dest, limits.config(value))
 
 
 class Parser(LightningArgumentParser):
@@ -79,6 +75,7 @@ class ZooCLI(LightningCLI):
         )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        allow.add_to(parser)
         parser.link_arguments("data", "model.init_args.classes", compute_fn=self.count_classes, apply_on="instantiate")
 
     def count_classes(self, data: LightningDataModule) -> int | None:
@@ -99,19 +96,55 @@ class ZooCLI(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Lightning would let the checkpoint's hyper-parameters win over the command line; the config says them all."""
 
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """No config decides whether a checkpoint may hold code: none may."""
+        return {verb: {*left_out, "weights_only"} for verb, left_out in LightningCLI.subcommands().items()}
+
     def before_instantiate_classes(self) -> None:
         trainer = self._get(self.config, "trainer")
+        limits.places(trainer, self._get(self.config, "ckpt_path", None), sys.argv[1:])
         devices.check(trainer, sys.argv[1:])
-        checkpoint = self._get(self.config, "ckpt_path", None)
-        if checkpoint and Path(checkpoint).is_file() and not zipfile.is_zipfile(checkpoint):
-            raise UserError(f"{checkpoint} is no checkpoint, or was cut off: give another one with --ckpt_path")
+        self.choose_checkpoint()
+        with limits.located(sys.argv[1:]), limits.made():
+            self.share(trainer)
         if trainer.max_epochs is None and trainer.max_steps == -1 and trainer.max_time is None:
             trainer.max_epochs = EPOCHS
         if torch.cuda.is_available():
             torch.set_float32_matmul_precision("high")
         self.keyless = weights_and_biases.prepare(trainer.logger)
-        if self.keyless and first():
+        if self.keyless and run.first():
             print(f"zoo: {weights_and_biases.ADVICE}", file=sys.stderr)
+
+    def choose_checkpoint(self) -> None:
+        """``--ckpt_path last`` as the path that it stands for; a given one is looked at before anything is built."""
+        config = self.config[self.subcommand]
+        checkpoint = config.get("ckpt_path")
+        if checkpoint == last.WORD:
+            found = last.find(self.title(), self.root(config.trainer), self.subcommand)
+            config.ckpt_path = found and str(found)
+        elif checkpoint and Path(checkpoint).is_file():
+            glance(checkpoint)
+
+    def title(self) -> str:
+        """What the run is called: as its config, else as its task."""
+        return configs.title(sys.argv[1:], self._get(self.config, "model").class_path.split(".")[-1].lower())
+
+    @staticmethod
+    def root(trainer: Namespace) -> Path:
+        return Path(trainer.default_root_dir or run.ROOT)
+
+    def instantiate_classes(self) -> None:
+        with limits.located(sys.argv[1:]):
+            super().instantiate_classes()
+
+    def _run_subcommand(self, subcommand: str) -> None:
+        with limits.located(sys.argv[1:], kinds=(MisconfigurationException,)), naming(self.trainer):
+            super()._run_subcommand(subcommand)
+
+    def _set_seed(self) -> None:
+        with limits.located(sys.argv[1:], "seed_everything"):
+            super()._set_seed()
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         given = self._get(self.config_init, "trainer")
@@ -120,14 +153,28 @@ class ZooCLI(LightningCLI):
         if given.fast_dev_run:
             return super().instantiate_trainer(**{"logger": False, **kwargs})
         self.model._log_hyperparams = self.datamodule._log_hyperparams = False  # Record gives W&B the whole config
-        name = configs.title(sys.argv[1:], type(self.model).__name__.lower())
         earlier = facts.read(Path(os.environ[run.SHARED])).get("wandb_id") if run.SHARED in os.environ else None
-        root = Path(given.default_root_dir or run.ROOT)
-        path = run.directory(name if self.subcommand == "fit" else f"{name}-{self.subcommand}", root)
+        path = self.directory(given)
         monitor = getattr(self.model, "monitor", ("val/loss", "min"))
         ours = run.trainer_arguments(given, path, monitor, training=self.subcommand == "fit")
         weights_and_biases.complete(ours["logger"], self.subcommand, earlier, self.keyless)
-        return super().instantiate_trainer(**{**ours, **kwargs})
+        with limits.made():
+            return super().instantiate_trainer(**{**ours, **kwargs})
+
+    def directory(self, trainer: Namespace) -> Path:
+        """Where this run is kept."""
+        verb = "" if self.subcommand == "fit" else f"-{self.subcommand}"
+        return run.directory(self.title() + verb, self.root(trainer))
+
+    def share(self, trainer: Namespace) -> None:
+        """Where several processes are asked for, they are started before anything is built, each to do the whole, and
+        this one watches over them."""
+        count = ranks.processes(trainer)
+        if count > 1:
+            path = None if trainer.barebones or trainer.fast_dev_run else self.directory(trainer)
+            checkpoint = self.config[self.subcommand].get("ckpt_path")
+            words = [*sys.argv[1:], f"--ckpt_path={checkpoint or 'null'}"]  # the same in all of them
+            raise SystemExit(ranks.supervise(words, count, trainer.num_nodes, path))
 
     def test(self, **arguments: Any) -> None:
         """What LightningCLI calls for the verb; Lightning would print sixteen digits of each score."""
@@ -168,16 +215,14 @@ class ZooCLI(LightningCLI):
             print(f"learning curves: {os.path.relpath(drawn)}")
 
 
-def first() -> bool:
-    """Is this the process that the user started?"""
-    return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))) == 0
+def parsed() -> None:
+    limits.begin(sys.argv[1:])
+    with ranks.told():
+        ZooCLI()
 
 
 def main(argv: list[str]) -> int:
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a user's own parts are found beside the config, as with ``python -m``
-    for module in EXPORTS:  # so that short class names are found
-        importlib.import_module(module)
+    ranks.join()
     quiet()
     os.environ.setdefault("WANDB_PROJECT", "zoo")
     began = run.SHARED not in os.environ
@@ -185,10 +230,11 @@ def main(argv: list[str]) -> int:
         os.environ[run.SHARED] = argv[1]  # a run that is gone on with keeps its directory
     # the processes of a distributed run are started with it
     sys.argv = [sys.argv[0], *configs.spell_nulls(configs.expand_run(argv))]
-    try:
-        return guarded(ZooCLI)
-    finally:
-        if "wandb" in sys.modules:
-            sys.modules["wandb"].finish()
-        if began:
-            run.leave()
+    with ended_by_signals():
+        try:
+            return guarded(parsed)
+        finally:
+            if "wandb" in sys.modules:
+                sys.modules["wandb"].finish()
+            if began:
+                run.leave()

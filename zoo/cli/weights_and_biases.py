@@ -12,9 +12,9 @@ from typing import Any
 from lightning.pytorch.loggers import Logger, WandbLogger
 
 from zoo.cli.errors import USAGE, UserError
-from zoo.cli.secrets import on_command_line
 from zoo.runs import direction
 from zoo.runs.units import AXES
+from zoo.secrets import on_command_line, without_secrets
 
 WITHOUT_ACCOUNT = ("offline", "disabled", "dryrun")  # values of WANDB_MODE
 ADVICE = (
@@ -53,6 +53,7 @@ def complete(loggers: Iterable[Logger], verb: str, earlier: str | None, keyless:
     """What W&B gets besides what the user gave: the verb as the job's type, the id of the run that is gone on with."""
     for logger in own(loggers):
         given = logger._wandb_init
+        given.update(without_secrets({key: value for key, value in given.items() if key != "settings"}))
         given.pop("anonymous", None)  # Lightning hands it on, and W&B no longer knows it
         given["job_type"] = given.get("job_type") or verb
         given["id"] = given.get("id") or earlier

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from zoo.cli.arguments import Arguments
+from zoo.cli.arguments import PACKAGES, PACKAGES_HELP, Arguments
 
 EPILOG = """\
 python -m zoo generate runs/NAME --prompt "To be"             a run of one's own: its best checkpoint
@@ -31,6 +31,7 @@ def arguments() -> Arguments:
     who.add_argument("--ckpt_path", metavar="FILE", help="a checkpoint of a run")
     who.add_argument("--from", dest="published", metavar="DIR", help="a directory as published, or a model of the hub")
     who.add_argument("--task", metavar="NAME", help="which task of a checkpoint that has several")
+    who.add_argument(PACKAGES, action="append", metavar="PACKAGE", help=PACKAGES_HELP)
     what = parser.add_argument_group("on from what, one of")
     what.add_argument("--prompt", action="append", metavar="TEXT", help="a text; may be given several times")
     what.add_argument(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 import zoo
-from zoo.cli import convert
+from zoo.cli import allow, convert
 from zoo.cli.arguments import near
 from zoo.cli.errors import UserError
 from zoo.cli.generate.flags import SAMPLING, said
@@ -32,8 +31,7 @@ CHOICES = (*SAMPLING, "samples", "width", "repetition_penalty", "stops", "begin"
 def writer(options: argparse.Namespace) -> WritingTask:
     """The task that the flags name, on their device and in their precision, which writes as they say.  Raises
     UserError."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a user's own parts are found here, as with ``python -m``
+    allow.begin(options.allow)
     source = options.run or options.ckpt_path or options.published
     task = writing(read(options), source, options.task)
     require_fitting(task, options)
