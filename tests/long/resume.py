@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import logging
+import os
 import sys
 import tempfile
 import warnings
