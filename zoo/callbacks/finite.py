@@ -18,6 +18,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from zoo.callbacks.agree import Agreement
+from zoo.data import DataModule
 from zoo.tokenizers import Batch
 
 log = logging.getLogger(__name__)
@@ -30,11 +31,11 @@ class FiniteGuard(Callback):
     """Looks at the loss and the gradient before each update, and at the weights before training and each checkpoint.
 
     Where one is nan or infinite, ``"stop"`` raises ValueError before the update: the weights and the last checkpoint
-    are those of the step before.  The message names the step, the loss or the parameter, and the ``Batch.key`` of the
-    samples: of the batch with that loss, else of all whose gradients were accumulated.  ``"skip"`` leaves the update
-    out, in all processes, says so, and logs how many steps it was so far as ``skipped_steps``; a step that was left out
-    counts as a step.  Weights that are no longer finite, or a buffer such as the mean of a BatchNorm, end training
-    either way.
+    are those of the step before.  The message names the step, the loss or the parameter, and the samples, by their
+    places in the training data (by ``Batch.key`` in data of another library): of the batch with that loss, else of all
+    whose gradients were accumulated.  ``"skip"`` leaves the update out, in all processes, says so, and logs how many
+    steps it was so far as ``skipped_steps``; a step that was left out counts as a step.  Weights that are no
+    longer finite, or a buffer such as the mean of a BatchNorm, end training either way.
 
     Infinite gradients in fp16 are its scaler's business, which leaves such steps out and lowers its scale, until that
     is below 0.0001.  A monitored score that is not finite never counts as an improvement.  The device is waited for
@@ -117,7 +118,8 @@ class FiniteGuard(Callback):
         if lost:
             raise ValueError(f"{where}, and {lost} is not finite: go on from a checkpoint from before")
         if self.on_nonfinite == "stop":
-            raise ValueError(f"{where}: stopped before the update; on_nonfinite: skip would leave such steps out")
+            advice = "FiniteGuard(on_nonfinite='skip') leaves such steps out"
+            raise ValueError(f"{where}: stopped before the update; {advice}")
         for weight in parameters:
             weight.grad = None  # an optimizer passes over these
         self.skipped += 1
@@ -133,13 +135,13 @@ class FiniteGuard(Callback):
         if culprit is not None:
             loss, samples = seen[culprit]
             cause = input_too if culprit == len(seen) - 1 else ""  # the other batches are gone
-            return f"the loss is {first_bad(loss)}{here}{cause}{listed(samples)}"
+            return f"the loss is {first_bad(loss)}{here}{cause}{listed(samples, trainer)}"
         gradients = {name: weight.grad for name, weight in module.named_parameters() if weight.grad is not None}
         name = name_of_bad(gradients)
         what = (
             f"the gradient of {name} is {first_bad(gradients[name])}" if name else "the scale of the loss is too small"
         )
-        return f"{what}{here}{input_too}{listed([key for _, of_batch in seen for key in of_batch])}"
+        return f"{what}{here}{input_too}{listed([key for _, of_batch in seen for key in of_batch], trainer)}"
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *rest: Any) -> None:
         self._batch = None
@@ -225,10 +227,12 @@ def keys(batch: Any) -> list[Tensor]:
     return [part.key for part in parts if isinstance(part, Batch) and part.key is not None]
 
 
-def listed(samples: list[Tensor]) -> str:
-    """Such as " (samples 1, 2, 3 and 5 more)"."""
+def listed(samples: list[Tensor], trainer: Trainer) -> str:
+    """Such as " (samples 1, 2, 3 and 5 more)": by their places in the data, where the data can tell, else by key."""
     if not samples:
         return ""
-    found = torch.cat([part.flatten().cpu() for part in samples]).tolist()
+    every = torch.cat([part.flatten().cpu() for part in samples])
+    data = trainer.datamodule
+    found = data.places(every, trainer.current_epoch) if isinstance(data, DataModule) else every.tolist()
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return f" (samples {', '.join(map(str, found[:SHOWN]))}{more})"

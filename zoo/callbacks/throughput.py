@@ -55,6 +55,8 @@ class Throughput(Callback):
         if isinstance(pl_module, Task):
             try:
                 self.flops_per_sample = flops_per_sample(pl_module, trainer)
+            except (ValueError, OSError):  # a sample that cannot be read, which training would say too
+                raise
             except Exception as error:  # a part of the user's own that torch's counter cannot follow: no reason to stop
                 log.warning("FLOPs were not counted: %s", error)
         self.peak = peak_flops(trainer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -59,8 +60,8 @@ def first() -> bool:
 def leave() -> None:
     """Forget the run; a directory in which nothing was written goes too."""
     path = Path(os.environ.pop(SHARED, ""))
-    if path.name and path.is_dir() and not any(path.iterdir()):
-        path.rmdir()
+    if path.name and not any(map(Path.is_file, path.rglob("*"))):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str], training: bool) -> dict[str, Any]:

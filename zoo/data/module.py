@@ -8,6 +8,7 @@ from functools import cached_property
 
 import lightning.pytorch as pl
 import torch
+from torch import Tensor
 
 from zoo.data.augment import Augment
 from zoo.data.bad import BadItems, OnBad
@@ -143,6 +144,11 @@ class DataModule(pl.LightningDataModule):
         batch = ready.__getitems__([i * len(ready) // count for i in range(count)])
         self.bad.found.update(dict.fromkeys(batch.skipped))
         return batch
+
+    def places(self, keys: Tensor, epoch: int) -> list[int]:
+        """Which training samples have these keys (see zoo.rng) in an epoch, by their places in the data, in order."""
+        every = sample_keys(self.seed, epoch, torch.arange(len(self.source.splits["train"].input)))
+        return torch.isin(every, keys.cpu()).nonzero().flatten().tolist()
 
     def _set(self, split: str) -> Split:
         """The samples of a split made ready for the tokenizers; kept, since that may take long."""
