@@ -15,10 +15,10 @@ __version__ = "0.1.0"
 # Stated rather than collected, since collecting would import torch; tests/test_layout.py compares it with the truth.
 _PUBLIC = {
     "zoo.nn": """
-        ALiBi Activation AdaNorm Attention Backbone Block Buckets Cache Causal ClassToken Context Convolved
+        ALiBi Activation AdaNorm And Attention Backbone Block Buckets Cache Causal ClassToken Context Convolved
         Disentangled EncoderDecoder FeedForward First FrequencyScaling Full GLU Gated Global HalfPrecision Head
         HeadFactory Init Last LayerNorm Learned Learned2d LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm
-        Norm Parallel Part Pool Pooler Position PositionProjections PostNorm PreNorm Prefix Project RMSNorm
+        Norm Or Parallel Part Pool Pooler Position PositionProjections PostNorm PreNorm Prefix Project RMSNorm
         Residual Rotary Sandwich Shifted Sinusoidal Sinusoidal2d TransformHead Window attend padding_positions
         resize_grid segment_positions sinusoid sinusoid_2d
     """,

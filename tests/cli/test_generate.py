@@ -457,7 +457,7 @@ MISTAKES = {  # a command line -> what must be said of it
     "run --prompt=": "the prompt is empty; give at least one token to go on from",
     "run --file blank.txt": "blank.txt has no prompts",
     "run --file none.txt": "no file none.txt",
-    "run --file latin.txt": "latin.txt: not UTF-8 text at byte 1: convert the file to UTF-8",
+    "run --file latin.txt": "latin.txt, line 1: not UTF-8 text at byte 1 of the line: convert the file to UTF-8",
     "run --file other.jsonl": "other.jsonl:2: no key 'prompt'; it has 'text', 'id'; --key says which is the prompt",
     "run --file other.jsonl --key id": "other.jsonl:2: 'id' is 3 and no text",
     "run --file broken.jsonl": "broken.jsonl:1: not JSON (Expecting ',' delimiter: line 1 column 16 (char 15))",

@@ -147,6 +147,8 @@ def test_diff_of_checkpoints_says_how_far_apart_they_are(command, bert, tmp_path
     state = load_file(file)
     state["bert.encoder.layer.1.attention.self.key.weight"] *= 1.5
     save_file({name: value.clone() for name, value in state.items()}, file)
+    assert "SHA256SUMS: it was damaged or changed" in command("diff", bert, "other").err
+    file.with_name("SHA256SUMS").unlink()
     out = command("diff", bert, "other").out
     assert "backbone.blocks.*.mixer.fn.k.weight" in out and "0.5" in out
 

@@ -115,10 +115,12 @@ def test_a_part_of_the_users_own_drops_into_a_slot(command):
         "init_args": {"dim": 16, "depth": 2, "block": {"class_path": "Block", "init_args": block}},
     }
     Path("own.yaml").write_text(yaml.safe_dump(config))
-    answer = command("fit", "--config", "own")
+    allow = ("--allow", "own_part")
+    answer = command("fit", "--config", "own", *allow)
     assert answer.code == 0, answer.err
     (run,) = runs()
-    tested = command("test", "--config", str(run / "config.yaml"), "--ckpt_path", str(run / "checkpoints/last.ckpt"))
+    last = str(run / "checkpoints/last.ckpt")
+    tested = command("test", "--config", str(run / "config.yaml"), "--ckpt_path", last, *allow)
     assert tested.code == 0, tested.err
 
 
@@ -188,10 +190,9 @@ def test_the_last_checkpoint_is_of_the_last_step(command):
 def test_a_checkpoint_that_was_cut_off_is_named(verb, command):
     assert command(*FIT).code == 0
     (run,) = runs()
-    name = "last.ckpt" if verb == "fit" else "best.ckpt"
-    path = run / "checkpoints" / name
+    path = run / "checkpoints" / "best.ckpt"
     path.write_bytes(path.read_bytes()[:3000])
-    answer = command(verb, str(run))
+    answer = command(verb, str(run), "--ckpt_path", str(path))
     assert answer.code == 1
     assert answer.err.splitlines()[-1].startswith(f"zoo: error: {path} is no checkpoint, or was cut off")
 

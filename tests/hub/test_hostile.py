@@ -234,14 +234,20 @@ def test_an_interrupted_save_leaves_the_old_files(change, monkeypatch):
     with torch.no_grad():
         task.backbone.blocks[0].mixer.fn.q.weight.add_(1.0)
 
-    def fail(a, b):
+    def fail(*paths):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(files.os, "replace", fail)
+    monkeypatch.setattr(files, "synchronise", fail)
     with pytest.raises(OSError, match="the disk is gone"):
         zoo.save(task, path)
     assert equal(weights(path), before) and (path / "config.json").read_text() == config
     assert {file.name for file in path.iterdir()} == {"config.json", "model.safetensors"}
+    monkeypatch.undo()
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(OSError, match="the disk is gone"):
+        zoo.save(task, path)
+    with pytest.raises(ValueError, match="has no config.json"):  # rather than weights of one model, config of another
+        zoo.load(path)
 
 
 def test_shards_are_read_by_both(change, monkeypatch, tmp_path):
@@ -260,5 +266,5 @@ def test_shards_are_read_by_both(change, monkeypatch, tmp_path):
         assert torch.allclose(ours, theirs.eval()(input_ids=ids).logits, atol=1e-5)
     monkeypatch.setattr(files, "SHARD", "5GB")
     zoo.save(again, path)
-    assert {file.name for file in path.iterdir()} == {"config.json", "model.safetensors"}
+    assert {file.name for file in path.iterdir()} == {"config.json", "model.safetensors", files.SUMS}
     assert equal(weights(path), before)

@@ -133,6 +133,7 @@ def other_table(folder, change, path, dtype=torch.float32) -> None:
     state = load_file(path / "model.safetensors")
     state[TABLE[0]] = change(state[TABLE[0]])
     save_file({name: value.to(dtype) for name, value in state.items()}, path / "model.safetensors")
+    (path / "SHA256SUMS").unlink()
 
 
 def test_a_float32_table_that_is_off_is_refused(folder, tmp_path):

@@ -22,7 +22,7 @@ GENERATING = [  # those of zoo.cli.generate, likewise
     *("--ckpt_path", "--from", "--task", "--prompt", "--file", "--key", "--image", "--audio", "--given", "--begin"),
     *("--length", "--temperature", "--top_k", "--top_p", "--min_p", "--seed", "--samples", "--repetition_penalty"),
     *("--width", "--length_penalty", "--stops", "--continuation", "--draft", "--lookup", "--precision", "--device"),
-    *("--batch_size", "--out", "--help"),
+    *("--batch_size", "--out", "--allow", "--help"),
 ]
 
 

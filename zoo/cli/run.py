@@ -78,16 +78,18 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
         Skipped: Skipped(),
         Pictures: Pictures(),  # before what stops the clock for a validation
         Throughput: Throughput(),
-        ModelCheckpoint: best(monitor) if saving else None,
         ModelSummary: Summary() if given["enable_model_summary"] is not False else None,
         ProgressBar: progress() if given["enable_progress_bar"] is not False else None,
     }
     for kind, default in defaults.items():
         if default is not None and not any(isinstance(callback, kind) for callback in callbacks):
             callbacks.append(default)
-    callbacks.sort(key=lambda callback: not isinstance(callback, Watchdog))  # it comes before all that takes time
-    if saving and not any(isinstance(callback, ModelCheckpoint) and callback.save_last for callback in callbacks):
+    savers = [callback for callback in callbacks if isinstance(callback, ModelCheckpoint)]
+    if saving and not any(saver.monitor for saver in savers):
+        callbacks.append(best(monitor))
+    if saving and not any(saver.save_last for saver in savers):
         callbacks.append(last(each_epoch=given["val_check_interval"] is None))
+    callbacks.sort(key=lambda callback: not isinstance(callback, Watchdog))  # it comes before all that takes time
     for callback in callbacks:
         if isinstance(callback, ModelCheckpoint) and callback.dirpath is None:
             callback.dirpath = str(path / "checkpoints")

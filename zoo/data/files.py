@@ -97,7 +97,9 @@ def decoded(path: Path, number: int, line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, line {number}: not UTF-8 text at byte {error.start} of the line") from None
+        raise ValueError(
+            f"{path}, line {number}: not UTF-8 text at byte {error.start} of the line: convert the file to UTF-8"
+        ) from None
 
 
 def lines(path: Path) -> list[str]:

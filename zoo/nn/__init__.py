@@ -11,7 +11,7 @@ from zoo.nn.disentangled import Disentangled, PositionProjections
 from zoo.nn.ffn import GLU, MLP, Activation
 from zoo.nn.head import Head, HeadFactory, Project, Shifted, TransformHead
 from zoo.nn.init import Init
-from zoo.nn.mask import Causal, Full, Global, Mask, Prefix, Window
+from zoo.nn.mask import And, Causal, Full, Global, Mask, Or, Prefix, Window
 from zoo.nn.norm import LayerNorm, NoNorm, Norm, RMSNorm
 from zoo.nn.pool import ClassToken, First, Last, Mean, Pool, Pooler
 from zoo.nn.position import (
