@@ -196,3 +196,12 @@ def test_metrics_of_a_run_that_is_gone_on_with_are_those_of_one_that_was_not(com
 def rows(run: Path) -> list[dict[str, str]]:
     with open(run / "metrics.csv", newline="") as file:
         return [{k: v for k, v in row.items() if k not in UNEQUAL} for row in csv.DictReader(file)]
+
+
+def test_a_run_that_was_never_validated_goes_on_to_an_end_within_an_epoch(command):
+    """Savers that watch a score warn that it was never measured, as in a run that was not stopped."""
+    words = ("--trainer.limit_train_batches=6",)
+    assert command("fit", "--config", "digits", "--trainer.max_steps=2", *words).code == 0
+    (run,) = Path("runs").iterdir()
+    answer = command("fit", str(run), "--trainer.max_steps=3", *words)
+    assert answer.code == 0, answer.err

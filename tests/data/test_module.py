@@ -158,3 +158,12 @@ def test_sound_is_kept_encoded():
     split = module.val_dataloader().dataset
     first, again = split.__getitems__([1, 2]), split.__getitems__([2, 1])
     assert torch.equal(first.input.value.flip(0), again.input.value) and len(split.samples.input.kept) == 2
+
+
+def test_a_directory_that_is_too_long_for_sockets_is_told(tmp_path, monkeypatch):
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    data = Images(tokenizer=Patches(size=8, patch=4, channels=1), workers=1)
+    with pytest.raises(ValueError, match="too many for the sockets of workers: set a shorter one, or workers=0"):
+        data.train_dataloader()

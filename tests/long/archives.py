@@ -11,6 +11,17 @@ from tests.long.cases import Case
 from tests.long.media import recorded
 from tests.long.texts import SOUND, written_to
 
+YES_NO = """\
+model:
+  class_path: Seq2Seq
+  init_args:
+    tokenizer: {class_path: Frames, init_args: {spectrogram: {class_path: LogMel, init_args: {rate: 8000, mels: 16}}}}
+    target_tokenizer: BPE
+    backbone: {class_path: Whisper, init_args: {dim: 16, depth: 1, heads: 2, hidden: 16}}
+data: {class_path: Pairs, init_args: {root: YESNO, source: audio, target: text, batch_size: 1, val: 0.0}}
+trainer: {max_steps: 1, enable_progress_bar: false, enable_model_summary: false}
+"""
+
 
 def archive(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", after: str = "") -> Callable[[Path], None]:
     """What writes a .tar.gz with a sound of YESNO, and one more member; and a file ``after`` it, through a link."""
@@ -34,8 +45,9 @@ def archive(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", after: s
 
 def damaged_archives(folder: Path, count: int) -> Iterator[Case]:
     """Archives in the cache, which torchaudio unpacks; nothing may be written outside (``folder / "outside"``)."""
-    outside = folder / "outside"
+    outside, config = folder / "outside", folder / "archive.yaml"
     outside.mkdir()
+    config.write_text(YES_NO)
     odd = {
         "above": archive("../../outside/a"),
         "absolute": archive(f"{outside}/b"),
@@ -53,9 +65,7 @@ def damaged_archives(folder: Path, count: int) -> Iterator[Case]:
         place = folder / f"cache-{number}" / "YESNO"
         place.mkdir(parents=True)
         written_to(place / "waves_yesno.tar.gz", content)
-        words = ["fit", "--config=asr_tones", "--data.root=YESNO", "--data.val=0.0", "--trainer.max_steps=1"]
-        words += ["--trainer.enable_progress_bar=false", "--data.augment=null", "--data.batch_size=1"]
-        words += ["--model.backbone.decoder.position.length=64"]
+        words = ["fit", f"--config={config}"]
         yield Case("archive", name, words, str(place), name == "sound", environment={"ZOO_CACHE": str(place.parent)})
 
 

@@ -44,6 +44,7 @@ class ExactResume(Callback):
         self.seed = seed
         self._patience: dict[EarlyStopping, int] = {}
         self._restored: dict[str, Any] | None = None  # what the checkpoint has, until training begins
+        self._claimed = False  # that a validation has ended
         self._validated = self._averaged = False  # within a validation: has it ended; are the averaged weights in place
         self._row: dict[str, float] | None = None  # of metrics, that was not written any more
         self._row_step = 0
@@ -73,6 +74,7 @@ class ExactResume(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._validated = False
+        self._admit(trainer)
         self._write_row(trainer, pl_module)
         self.draw(trainer, "batch", trainer.fit_loop.total_batch_idx)
 
@@ -96,6 +98,7 @@ class ExactResume(Callback):
         trainer.fit_loop.epoch_loop.restarting = False  # an epoch that begins, begins with its first batch
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._admit(trainer)
         self._write_row(trainer, pl_module)
         self._keep_last_step(trainer)
 
@@ -181,10 +184,16 @@ class ExactResume(Callback):
             loop._batches_that_stepped = stepped
             return
         loop.val_loop.reset_restart_stage()
-        loop.val_loop._has_run = True
+        loop.val_loop._has_run = self._claimed = True
         loop.batch_progress.is_last_batch |= self._last_step is not None
         if restored["closing"]:
             loop.update_lr_schedulers("step", update_plateau_schedulers=True)
+
+    def _admit(self, trainer: Trainer) -> None:
+        """Lightning was told that a validation had ended, to end an epoch that was over; savers, which take that for a
+        promise of its scores, are not."""
+        if self._claimed:
+            trainer.fit_loop.epoch_loop.val_loop._has_run = self._claimed = False
 
     def _keep_last_step(self, trainer: Trainer) -> None:
         """Nothing is trained any more where ``max_steps`` had been put off."""

@@ -15,7 +15,7 @@ from zoo.data.bad import BadItems, OnBad
 from zoo.data.field import Field, Samples, Source
 from zoo.data.order import Loader, Order
 from zoo.data.split import Split
-from zoo.data.worker import outlive
+from zoo.data.worker import outlive, require_sockets
 from zoo.rng import sample_keys
 from zoo.tokenizers import Batch, Tokenizer
 
@@ -124,6 +124,8 @@ class DataModule(pl.LightningDataModule):
         samples, train = self._set(split), split == "train"
         trainer = self.trainer
         rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        if self.workers:
+            require_sockets()
         loader = Loader(
             samples,
             batch_size=self.batch_size,

@@ -1,10 +1,23 @@
-"""What the processes that read data do when the whole job is told to stop: they go on until the run has been saved."""
+"""What the processes that read data need, and what they do when the job is told to stop: they go on until it is saved."""
 
 import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
+
+SOCKET = 107 - len("/pymp-xxxxxxxx/listener-xxxxxxxx")  # letters that a socket's directory may have
+
+
+def require_sockets() -> None:
+    """Raise ValueError where batches could not be handed over: without a word they would never arrive."""
+    folder = tempfile.gettempdir()
+    if sys.platform == "linux" and len(os.fsencode(folder)) > SOCKET:
+        raise ValueError(
+            f"TMPDIR={folder} has more than {SOCKET} letters, too many for the sockets of workers: "
+            "set a shorter one, or workers=0"
+        )
 
 
 def outlive(worker: int) -> None:
