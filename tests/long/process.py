@@ -53,6 +53,7 @@ def run(words: list[str], folder: Path, log: Path, environment: Mapping[str, str
 
 def _inside(words: list[str], folder: Path, logs: tuple[Path, Path], environment: dict[str, str]) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs behind it ignore Ctrl-C
     os.chdir(folder)
     os.environ.update(environment)
     as_if_begun_by_itself()

@@ -1,4 +1,4 @@
-"""What the processes that read data need, and what they do when the job is told to stop: they go on until it is saved."""
+"""What the processes that read data need, and what they do when the job is to stop: they go on until it is saved."""
 
 import multiprocessing
 import os
