@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import itertools
 import shutil
 import sys
@@ -100,7 +101,9 @@ def outcomes(cases: Iterable[Case], folder: Path) -> Iterator[Outcome]:
 
 def canaries(folder: Path) -> set[Path]:
     """What hostile code or archives have written, also beside the folder."""
-    return {*folder.parent.rglob(f"*{CANARY}*"), *folder.parent.rglob("outside/*")}
+    walk = os.walk(folder.parent)  # which passes over what another process has just removed
+    found = (Path(place, name) for place, folders, files in walk for name in folders + files)
+    return {path for path in found if CANARY in path.name or path.parent.name == "outside"}
 
 
 def text(path: Path) -> str:
