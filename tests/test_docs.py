@@ -47,7 +47,8 @@ def parts(block: str) -> list[str]:
 def shortened(words: list[str]) -> list[str]:
     """With limits, where the verb runs a model; it is trained for an epoch of two batches, or goes on with another."""
     if words[0] == "fit":
-        return [*words, *LIMITS, f"--trainer.max_epochs={2 if words[1].startswith('runs/') else 1}"]
+        again = words[1].startswith("runs/") or "--ckpt_path" in words
+        return [*words, *LIMITS, f"--trainer.max_epochs={2 if again else 1}"]
     return [*words, *LIMITS] if words[0] in ("test", "validate") else words
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import itertools
+import os
 import shutil
 import sys
 import tempfile
