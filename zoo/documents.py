@@ -120,7 +120,7 @@ class Count:
             self.documents += 1
             if self.documents > 1:
                 self.refuse(event, "a second document begins here; a config is one")
-        if getattr(event, "tag", None) is not None:
+        if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag is not None:
             self.refuse(event, f"the tag {event.tag!r} is none of a config: leave it out")
         if isinstance(event, yaml.AliasEvent):
             self.alias(event)
@@ -139,7 +139,7 @@ class Count:
         self.aliases += 1
         if self.aliases > ALIASES:
             self.refuse(event, f"more than {ALIASES} aliases; write the values out")
-        if event.anchor not in self.sizes:
+        if event.anchor is None or event.anchor not in self.sizes:
             known = any(level.anchor == event.anchor for level in self.levels)
             self.refuse(event, f"*{event.anchor} stands within itself" if known else f"there is no &{event.anchor}")
         self.ended(event, self.sizes[event.anchor], None)
