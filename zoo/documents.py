@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -132,7 +132,7 @@ class Count:
             level = self.levels.pop()
             self.ended(event, level.nodes, level.anchor)
 
-    def refuse(self, event: yaml.Event, why: str) -> None:
+    def refuse(self, event: yaml.Event, why: str) -> NoReturn:
         raise Limit(place(self.name, event.start_mark.line) + why)
 
     def alias(self, event: yaml.AliasEvent) -> None:
