@@ -1,5 +1,6 @@
 """What all tests share: no network, no leftovers in the working directory, and the command line as a function."""
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import torch
 
 from zoo.__main__ import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs behind it ignore Ctrl-C
 torch.set_num_threads(1)  # tiny tensors: a second thread only waits, and fights with other processes
 
 DIGITS = """\
