@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch import distributed
 
 from zoo.atomic import write_text
 from zoo.data import Combined, DataModule
+from zoo.tasks.metrics import every
 
 FILE = "skipped.txt"
 
@@ -26,12 +26,7 @@ class Skipped(Callback):
 
     def collect(self, trainer: Trainer) -> None:
         """What all processes met, into the file."""
-        found = own(trainer)
-        if distributed.is_available() and distributed.is_initialized():
-            parts: list[list[str]] = [[] for _ in range(distributed.get_world_size())]
-            distributed.all_gather_object(parts, found)
-            found = [line for part in parts for line in part]
-        self.write(trainer, found)
+        self.write(trainer, every(own(trainer)))
 
     def write(self, trainer: Trainer, found: list[str]) -> None:
         found = list(dict.fromkeys([*self.written, *found]))

@@ -17,6 +17,7 @@ from zoo.data.bad import BadItems
 from zoo.data.files import byte_lines, decoded
 
 MOST_CLASSES = 100_000
+NO_CLASS = f"is not a class: labels are all strings, or all whole numbers from 0 to {MOST_CLASSES - 1}"
 
 Rows = dict[int, dict[str, Any]]  # the number of a line -> its record
 Check = Callable[[Any], str]  # a value -> what is wrong with it, or nothing
@@ -89,10 +90,7 @@ def no_label(value: Any) -> str:
     """Why it names no class."""
     if isinstance(value, str) or is_number(value):
         return ""
-    return (
-        f"is {reprlib.repr(value)}, which is not a class: labels are all strings, "
-        f"or all whole numbers from 0 to {MOST_CLASSES - 1}"
-    )
+    return f"is {reprlib.repr(value)}, which {NO_CLASS}"
 
 
 def is_number(value: Any) -> bool:
@@ -108,10 +106,7 @@ def label_ids(origin: str, values: dict[str, Sequence]) -> tuple[list[str], dict
     else:
         for found in every:
             if not is_number(found):
-                raise ValueError(
-                    f"{origin}: label {found!r} is not a class: labels are all strings, "
-                    f"or all whole numbers from 0 to {MOST_CLASSES - 1}"
-                )
+                raise ValueError(f"{origin}: label {found!r} {NO_CLASS}")
         classes = [str(number) for number in range(max(every) + 1)]
     place = {name: i for i, name in enumerate(classes)}
     return classes, {split: torch.tensor([place[str(label)] for label in found]) for split, found in values.items()}
