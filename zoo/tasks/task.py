@@ -1,32 +1,30 @@
 """What all tasks share: embed -> backbone -> head -> score; a task says what is predicted from what."""
 
-import math
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
-from torch.distributed.fsdp import fully_shard
 from typing_extensions import Self
 
 from zoo.checkpoints.module import load_module
 from zoo.described import Described, path
-from zoo.nn import Attention, Backbone, Block, Mean, Pool
+from zoo.nn import Attention, Backbone, Mean, Pool
 from zoo.pictures import Picture
 from zoo.secrets import without_secrets
 from zoo.tasks.looking import last, within
 from zoo.tasks.metrics import Meter, every
-from zoo.tasks.optimizer import decay_groups, fuse
-from zoo.tasks.remembered import Settings, refuse_conflicts
+from zoo.tasks.optimized import Optimized
+from zoo.tasks.remembered import refuse_conflicts
 from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tasks.sharded import Sharded
 from zoo.tasks.showing import still
 from zoo.tasks.surface import Surface
 from zoo.tasks.tuning import Tuning
 from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
 
 
-class Task(Described, Surface, Tuning, pl.LightningModule):
+class Task(Described, Surface, Tuning, Optimized, Sharded):
     """Base of the LightningModules.  A subclass builds its parts and implements ``step``.
 
     Its whole composition is kept as plain data in ``hparams``: ``load_from_checkpoint(path)`` needs no arguments.
@@ -43,7 +41,6 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         self.optimizer, self.schedule = optimizer, schedule
         self.meters = {stage: Meter() for stage in ("train", "val", "test")}
         self._logged = 0
-        self._settings: Settings | None = None
         if self._arguments is not None:
             loader = {"_class_path": path(type(self)), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
             self.save_hyperparameters({**without_secrets(self._arguments), **loader}, logger=False)
@@ -99,13 +96,6 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         self._logged, sums, rank = saved["logged"], saved["sums"], self.trainer.global_rank
         own = sums[rank : rank + 1] if len(sums) == self.trainer.world_size else sums if rank == 0 else []
         self.meters["train"] = Meter.restored(*own)
-
-    def on_train_start(self) -> None:
-        """What is asked for wins over what a checkpoint remembers, whose optimizer and schedule have just been read."""
-        if self._settings is None or self.trainer.global_step == 0:
-            return
-        optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
-        scheduler.base_lrs = self._settings.restore(optimizer, self._factor(scheduler.last_epoch))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         scores = self.step(batch, training=True)
@@ -182,35 +172,6 @@ class Task(Described, Surface, Tuning, pl.LightningModule):
         if maps is None:
             return []
         return within(self.tokenizer, batch.input, self.embed, maps, self.num_prefix_tokens)
-
-    # ---- optimization
-
-    def configure_optimizers(self) -> dict:
-        optimizer = fuse(self.optimizer(decay_groups(self)))
-        self._settings = Settings(optimizer)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
-
-    def _factor(self, step: int) -> float:
-        """Lightning knows the number of batches only once training has begun, after the schedule was made."""
-        trainer = self.trainer
-        if trainer.max_steps > 0:
-            return self.schedule.factor(step, trainer.max_steps)
-        epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else math.inf
-        batches = trainer.num_training_batches
-        total = epochs * math.ceil(batches / trainer.accumulate_grad_batches) if math.isfinite(batches) else math.inf
-        return self.schedule.factor(step, total)
-
-    def configure_model(self) -> None:
-        """Under ``ModelParallelStrategy``, shard each block, then the rest (FSDP2)."""
-        if self.device_mesh is None or getattr(self, "_sharded", False):
-            return
-        self._sharded = True
-        mesh = self.device_mesh["data_parallel"]
-        for module in self.modules():
-            if isinstance(module, Block):
-                fully_shard(module, mesh=mesh)
-        fully_shard(self, mesh=mesh)
 
 
 class OneSequence(Task):
