@@ -134,7 +134,9 @@ def test_the_weights_times_the_values_are_the_output(name, padded):
         real = REAL if padded and x.size(1) == TOKENS else torch.ones(x.shape[:2], dtype=torch.bool)
         assert (output - expected)[real].abs().max() < 1e-5 * output.abs().max()
         assert torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-6)
-    assert torch.equal(result, run(model, padded))
+    read = REAL if padded and result.size(1) == TOKENS else slice(None)  # what padding becomes is nobody's business
+    apart = (result - run(model, padded))[read].abs().max()
+    assert apart <= 1e-6 * result[read].abs().max()
 
 
 @pytest.mark.parametrize("name", ["BERT", "DeBERTa2", "T5", "Mistral", "GPT2", "window"])

@@ -32,6 +32,14 @@ def test_linear_maps(std):
         assert close(block.mixer.fn.o.weight, std * shrunk) and close(block.ffn.fn.down.weight, std * shrunk)
 
 
+def test_blocks_that_begin_as_the_identity():
+    backbone = model(init=Init(None, last=0))
+    x = torch.randn(2, 5, D)
+    assert torch.equal(backbone(x), backbone.last_norm(x))
+    assert close(backbone.blocks[3].mixer.fn.q.weight, D**-0.5)
+    assert close(model(init=Init(last=0.5)).blocks[3].ffn.fn.down.weight, 0.01)
+
+
 def test_gated_ffn():
     ffn = model(ffn=GLU).blocks[0].ffn.fn
     assert close(ffn.gate.weight, 0.02) and close(ffn.down.weight, 0.02 / math.sqrt(2 * DEPTH))

@@ -5,8 +5,9 @@ from zoo.nn.attention import Attention
 from zoo.nn.backbone import Backbone, EncoderDecoder, padding_positions, segment_positions
 from zoo.nn.block import Block, Parallel
 from zoo.nn.cache import Cache
-from zoo.nn.context import Context, FeedForward, Mixer, Part
+from zoo.nn.context import Context, FeedForward, Mixer, Part, Slot
 from zoo.nn.convolved import Convolved
+from zoo.nn.cross_entropy import cross_entropy, plain_cross_entropy
 from zoo.nn.disentangled import Disentangled, PositionProjections
 from zoo.nn.ffn import GLU, MLP, Activation
 from zoo.nn.head import Head, HeadFactory, Project, Shifted, TransformHead

@@ -25,6 +25,9 @@ class Attention(Mixer):
     not given.  Raises ValueError where the head counts do not divide.
     """
 
+    tensor_parallel = {"q": "column", "k": "column", "v": "column", "o": "row", "q_norm": "heads", "k_norm": "heads"}
+    packs = True
+
     def __init__(
         self,
         dim: int,
@@ -63,12 +66,16 @@ class Attention(Mixer):
     def siblings(self) -> tuple[str, ...]:
         return ("k", "v") if self.cross else ("q", "k", "v")
 
+    @property
+    def ahead(self) -> bool:
+        return self.mask.ahead and not self.cross
+
     def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         q = self.q_norm(self._split(self.q(x)))
         bias, causal = None, False
         if self.cross:
             k, v = self._remember(ctx, state)
-            allowed = None if ctx.memory_padding is None else ctx.memory_padding[:, None, None, :]
+            allowed = ctx.readable()
         else:
             k, v = self.k_norm(self._split(self.k(x))), self._split(self.v(x))
             position = self.position or ctx.position

@@ -12,9 +12,10 @@ from torch.utils.checkpoint import checkpoint
 from zoo.described import Described
 from zoo.nn.block import Block
 from zoo.nn.cache import Cache
-from zoo.nn.context import Context
+from zoo.nn.context import Context, Slot
 from zoo.nn.init import Init
 from zoo.nn.norm import NoNorm, Norm
+from zoo.nn.packing import Layout, arranged, known, on_the_right
 from zoo.nn.position import Position
 
 
@@ -24,6 +25,10 @@ class Backbone(Described, nn.Module):
     ``block`` builds each layer; given several, they take turns: ``depth=4, block=[local, full]`` is local, full,
     local, full.  Every factory is called with ``dim``.  ``first_norm`` and ``dropout`` act on the input after
     positions were added, ``last_norm`` on the output.
+
+    Padding costs little: where a batch has much of it, the blocks work on its real tokens alone, moved together into
+    fewer rows (Krell et al. 2021), in which no token sees another sample's.  Results are the same, and zero where there
+    is padding.  A hook on a block then sees those rows (R, L, D).
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class Backbone(Described, nn.Module):
         self.drop = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(turns[i % len(turns)](dim) for i in range(depth))
         self.last_norm = last_norm(dim)
-        self._checkpointing = False
+        self._checkpointing = 0  # of how many blocks one computes again; 0 where none does
         init(self, depth)
 
     def forward(
@@ -66,37 +71,61 @@ class Backbone(Described, nn.Module):
         """``padding`` (B, T) is True where a token is real.  ``positions`` (B, T) are given where samples differ (left
         padding: ``padding_positions``; packed rows: ``segment_positions``), else they count on from the cache.
         ``segments`` (B, T) numbers the documents of a packed row.  ``memory`` (B, M, D) is for cross-attention,
-        ``cond`` (B, D) for adaptive norms.
+        ``cond`` (B, D) for adaptive norms.  With ``cache``, ``segments``, ``states`` or ``return_attention`` nothing
+        is moved into other rows.
 
         ``states``, where given, is appended the (B, T, D) output of each block.  ``return_attention`` returns (y,
         maps): by the path of each attention ("blocks.0.mixer") its softmax weights (B, H, T, S), in float32 and without
         dropout, whatever kernel computed y.  A padded query sees all keys, and nobody reads it."""
+        layout, free = None, cache is None and segments is None and states is None and not return_attention
+        if padding is not None and free:
+            layout, padding = self._layout(x, padding, memory, memory_padding)
         begun = cache is not None and not cache.empty
         plain = padding is None and positions is None and segments is None and not begun
         if cache is None or isinstance(cache.count, int):
             self.position.check(x.size(1) + (cache.length if cache else 0), whole=cache is None)
         if cache is not None:
             positions, padding, segments = cache.extend(x, positions, padding, segments)
-        elif positions is None:
+        span = x.size(1) if positions is None else None
+        if positions is None:
             positions = torch.arange(x.size(1), device=x.device)
         maps: dict[nn.Module, Tensor] | None = {} if return_attention else None
         both = (positions, positions, padding, segments, padding, segments)  # as keys, and as queries
-        ctx = Context(self.position, *both, memory, memory_padding, cond, plain, maps=maps)
-        x = self.drop(self.first_norm(self.position.embed(x, positions)))
-        again = self._checkpointing and cache is None and torch.is_grad_enabled()
+        ctx = Context(self.position, *both, memory, memory_padding, cond=cond, plain=plain, span=span, maps=maps)
+        x = self.position.embed(x, positions)
+        if layout is not None:
+            x, ctx = layout.enter(x, ctx)
+        x = self.drop(self.first_norm(x))
+        again = self._checkpointing if cache is None and torch.is_grad_enabled() else 0
         for i, block in enumerate(self.blocks):
             state = None if cache is None else cache.layer(i)
-            x = checkpoint(anew, block, x, ctx, use_reentrant=False) if again else block(x, ctx, state)
+            once_more = again and i % again == 0
+            x = checkpoint(anew, block, x, ctx, use_reentrant=False) if once_more else block(x, ctx, state)
             if states is not None:
                 states.append(x)
         x = self.last_norm(x)
+        if layout is not None:
+            x = layout.own.unpack(x)
         if maps is None:
             return x
         return x, {path.removesuffix(".fn"): maps[part] for path, part in self.named_modules() if part in maps}
 
-    def set_grad_checkpointing(self, enable: bool = True) -> None:
-        """Keep no activations inside blocks, but compute them again in the backward pass (Chen et al. 2016)."""
-        self._checkpointing = enable
+    def _layout(
+        self, x: Tensor, padding: Tensor, memory: Tensor | None, memory_padding: Tensor | None
+    ) -> tuple[Layout | None, Tensor | None]:
+        """The packed rows to work in, or None; and the padding, or None where nothing in the batch can see it."""
+        slots = [part for part in self.modules() if isinstance(part, Slot)]
+        if not known(x) or not all(part.packs for part in slots) or not all(isinstance(b, Slot) for b in self.blocks):
+            return None, padding
+        layout = arranged(x, len(self.blocks), padding, memory, memory_padding)
+        if layout is None and not any(part.ahead for part in slots) and on_the_right(padding):
+            return None, None
+        return layout, padding
+
+    def set_grad_checkpointing(self, enable: bool = True, every: int = 1) -> None:
+        """Keep no activations inside blocks, or inside every ``every``-th, but compute them again in the backward pass
+        (Chen et al. 2016)."""
+        self._checkpointing = every if enable else 0
 
 
 class EncoderDecoder(Described, nn.Module):

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from zoo.nn.cache import State
-from zoo.nn.context import Context, FeedForward, Mixer, Part
+from zoo.nn.context import Context, FeedForward, Mixer, Part, Slot
 from zoo.nn.residual import PreNorm, Residual
 
 
-class Block(nn.Module):
+class Block(Slot):
     """Mixer, cross-attention, feed-forward: those that are given, in this order."""
+
+    packs, ahead = True, False  # but for its branches
 
     def __init__(
         self,
@@ -33,6 +35,8 @@ class Block(nn.Module):
 
 class Parallel(Mixer):
     """Several parts on the same normed input, summed: GPT-J, PaLM (Chowdhery et al. 2022).  Takes a ``mixer`` slot."""
+
+    packs, ahead = True, False  # but for its parts
 
     def __init__(self, dim: int, parts: Sequence[Callable[[int], Part]]):
         super().__init__()

@@ -4,18 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from zoo.nn.cache import State
     from zoo.nn.mask import Mask
+    from zoo.nn.packing import Packing
     from zoo.nn.position import Position
 
 V = TypeVar("V")
+Cut = Literal["column", "row", "heads"]  # its outputs, its inputs; or whole, while each device uses it for its heads
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,11 @@ class Context:
     q_segments: Tensor | None = None  # (B, T)
     memory: Tensor | None = None  # (B, M, D) states for cross-attention
     memory_padding: Tensor | None = None  # (B, M) True where real
+    memory_segments: Tensor | None = None  # (B, M) the queries' document that may read it, in a packed row
     cond: Tensor | None = None  # (B, D) conditioning vector for adaptive norms
     plain: bool = False  # positions are 0..T-1, nothing is cached, padded or packed: kernels may use their fast path
+    packing: Packing | None = None  # how the samples that the backbone was given were moved into packed rows
+    span: int | None = None  # no two positions are further apart, where that is known without looking at them
     order: Tensor | None = None  # (S,) the keys' places in the order of their tokens, where that is another
     maps: dict[nn.Module, Tensor] | None = None  # (B, H, T, S) float32 weights of each layer, where they are asked for
     _memo: dict = field(default_factory=dict, repr=False)
@@ -61,6 +67,28 @@ class Context:
             return None
         return self.once(mask, lambda: self._allowed(mask))
 
+    def readable(self) -> Tensor | None:
+        """(B, 1, 1, M) or (B, 1, T, M): True where a token may read of the memory; None where it may everywhere.
+
+        One that is padding may read everything, as in ``allowed``.
+        """
+        if self.memory_segments is not None:
+            return self.once("readable", self._readable)
+        return None if self.memory_padding is None else self.memory_padding[:, None, None]
+
+    def samples(self, x: Tensor) -> int:
+        """How many samples there are in x (B, T, D), or in its packed rows."""
+        return len(x) if self.packing is None else self.packing.samples
+
+    def spread(self, value: Tensor) -> Tensor:
+        """(B, 1, ...), one value a sample, as it broadcasts with (B, T, ...), or with the packed rows."""
+        return value if self.packing is None else self.packing.spread(value)
+
+    def _readable(self) -> Tensor:
+        assert self.memory_segments is not None and self.q_segments is not None and self.q_padding is not None
+        own = self.q_segments[:, :, None] == self.memory_segments[:, None]
+        return (own | ~self.q_padding[:, :, None])[:, None]
+
     def _allowed(self, mask: Mask) -> Tensor:
         seen = mask(self.q_pos.unsqueeze(-1), self.k_pos.unsqueeze(-2))
         if self.segments is not None and self.q_segments is not None:
@@ -72,10 +100,32 @@ class Context:
         return seen if seen.dim() == 2 else seen[:, None]
 
 
-class Part(nn.Module):
+class Slot(nn.Module):
+    """Base of all that reads a ``Context``.
+
+    ``packs`` says that a class works in packed rows: it knows a token's neighbours by the positions and segments in
+    ``ctx`` and not by their places in the input, and what belongs to a sample by ``ctx.spread``.  A backbone packs only
+    where all its parts do.  ``ahead`` says that what becomes of a token may depend on later ones.  A subclass that
+    overrides a method has to say ``packs`` again.
+    """
+
+    packs = False
+    ahead = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own, before = vars(cls), [vars(base) for base in cls.__mro__[1:] if issubclass(base, Slot)]
+        methods = {name for name, value in own.items() if isinstance(value, FunctionType) and not name.startswith("__")}
+        if "packs" not in own and any(name in base for base in before for name in methods):
+            cls.packs = False
+
+
+class Part(Slot):
     """The body of a residual branch: (B, T, D) -> (B, T, D), reading ``ctx`` and its own ``state`` between calls."""
 
+    active = 1.0  # the share of its weights that one token meets: less where it is sent to some of many experts
     siblings: tuple[str, ...] = ()  # its linear layers that read one and the same input
+    tensor_parallel: Mapping[str, Cut] = {}  # how they are cut over devices; those that are not named stay whole
 
     def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
         raise NotImplementedError

@@ -8,17 +8,19 @@ from torch import Tensor, nn
 
 from zoo.nn.block import Block
 from zoo.nn.cache import State
-from zoo.nn.context import Context
+from zoo.nn.context import Context, Slot
 from zoo.nn.ffn import Activation, activation
 from zoo.nn.norm import LayerNorm, Norm
 
 
-class Convolved(nn.Module):
+class Convolved(Slot):
     """norm(block(x) + act(conv(x))): DeBERTa v2's first layer, which sees ``kernel`` neighbouring tokens at once.
 
     Takes a place in a backbone's ``block``.  Padding is zero to the convolution; it looks ahead, and across the
-    documents of a packed row.
+    documents of packed rows that the backbone was given; those that it packs itself are apart.
     """
+
+    packs = True
 
     def __init__(
         self,
@@ -36,6 +38,10 @@ class Convolved(nn.Module):
         self.conv, self.drop = nn.Conv1d(dim, dim, kernel, padding=kernel // 2), nn.Dropout(dropout)
 
     def forward(self, x: Tensor, ctx: Context, state: State | None = None) -> Tensor:
-        real = x if ctx.q_padding is None else x * ctx.q_padding[..., None]
+        if ctx.packing is not None:
+            real = ctx.packing.unpack(x)  # (R, L, D) -> (B, T, D)
+        else:
+            real = x if ctx.q_padding is None else x * ctx.q_padding[..., None]
         near = self.conv(real.mT).mT  # (B, T, D) -> (B, D, T) and back
+        near = near if ctx.packing is None else ctx.packing.pack(near)
         return self.norm(self.block(x, ctx, state) + self.act(self.drop(near)))

@@ -25,6 +25,10 @@ class Disentangled(Position):
     Raises ValueError where there are too many buckets for ``furthest``.
     """
 
+    tensor_parallel = {}
+
+    packs = True
+
     def __init__(
         self,
         dim: int,
@@ -69,10 +73,11 @@ class Disentangled(Position):
         """(R, D) vectors, of the distances that there can be, and (T, S) or (B, T, S) their rows."""
         apart, half = -ctx.distance(), len(self.table.weight) // 2
         reach = half
+        span = ctx.k_pos.size(-1) if apart.dim() == 2 else ctx.span  # without a batch, positions count on
         if self.buckets:
             apart = log_buckets(apart, self.buckets, self.furthest)
-        elif apart.dim() == 2:  # then positions count on, and none are further apart than there are keys
-            reach = min(half, ctx.k_pos.size(-1))
+        elif span is not None:
+            reach = min(half, span)
         vectors = self.norm(self.table(torch.arange(half - reach, half + reach, device=apart.device)))
         return vectors, (apart + reach).clamp(0, 2 * reach - 1)
 
@@ -83,6 +88,10 @@ class PositionProjections(Position):
     ``terms`` are "c2p", a query's score with the distance, which takes K without a bias, and "p2c", a key's, with Q.
     Raises ValueError where there is none of them, or another.
     """
+
+    tensor_parallel = {"q": "column", "k": "column"}
+
+    packs = True
 
     def __init__(self, dim: int, terms: Sequence[str] = TERMS):
         super().__init__(dim)

@@ -48,6 +48,10 @@ def activation(name: Activation):
 class MLP(FeedForward):
     """down(act(up x)); ``hidden`` is 4 D if not given."""
 
+    tensor_parallel = {"up": "column", "down": "row"}
+
+    packs, ahead = True, False
+
     def __init__(
         self, dim: int, hidden: int | None = None, act: Activation = "gelu", bias: bool = True, dropout: float = 0.0
     ):
@@ -68,6 +72,8 @@ class GLU(FeedForward):
     """
 
     siblings = ("gate", "up")
+    tensor_parallel = {"gate": "column", "up": "column", "down": "row"}
+    packs, ahead = True, False
 
     def __init__(
         self, dim: int, hidden: int | None = None, act: Activation = "silu", bias: bool = False, dropout: float = 0.0

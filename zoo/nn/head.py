@@ -17,6 +17,15 @@ class Head(nn.Module):
     ``tied`` is an embedding's table (V, D) whose weights are shared, or None.
     """
 
+    out: nn.Linear  # the last layer of a head that has ``split``
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(features (..., D), bias (V,) or None) with ``forward(x) == features @ out.weight.mT + bias``.
+
+        For heads of this form, so that a loss need not have all predictions in memory; others go without.
+        """
+        raise NotImplementedError
+
 
 HeadFactory = Callable[[int, int, nn.Parameter | None], Head]
 
@@ -41,6 +50,12 @@ class Project(Head):
         y = self.out(self.norm(x))
         return y if self.scale == 1 else y * self.scale
 
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        x, bias = self.norm(x), self.out.bias
+        if self.scale == 1:
+            return x, bias
+        return x * self.scale, None if bias is None else bias * self.scale
+
 
 class Shifted(Head):
     """W x + b with a ``bias`` that is kept but not trained: the final_logits_bias of BART and Marian."""
@@ -52,6 +67,9 @@ class Shifted(Head):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(x) + self.bias
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        return x, self.bias
 
 
 class TransformHead(Head):
@@ -71,6 +89,9 @@ class TransformHead(Head):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(self.norm(self.act(self.dense(x))))
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        return self.norm(self.act(self.dense(x))), self.out.bias
 
 
 def linear(dim: int, outputs: int, tied: nn.Parameter | None, bias: bool) -> nn.Linear:

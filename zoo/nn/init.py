@@ -14,12 +14,13 @@ from zoo.nn.residual import AdaNorm
 class Init(Described):
     """Normal(0, ``std``) for linear maps, embeddings and position tables, zero for biases and adaptive gates.
 
-    The last linear map of every residual branch is divided by sqrt(2 depth), so that the stream's variance does not
-    grow with depth (GPT-2, Radford et al. 2019, section 2.3).  ``std=None`` takes 1 / sqrt(inputs) for each linear map.
+    ``std=None`` takes 1 / sqrt(inputs) for each linear map.  The last linear map of every residual branch is multiplied
+    by ``last``: 1 / sqrt(2 depth) if not given, so that the stream's variance does not grow with depth (GPT-2, Radford
+    et al. 2019, section 2.3); with 0 every block begins as the identity (Zhang et al. 2019, Fixup).
     """
 
-    def __init__(self, std: float | None = 0.02):
-        self.std = std
+    def __init__(self, std: float | None = 0.02, last: float | None = None):
+        self.std, self.last = std, last
 
     def __call__(self, module: nn.Module, depth: int = 0, name: str = "backbone") -> None:
         """Initialise ``module``, which is called ``name`` in its task, and all below it; ``depth`` is the number of
@@ -28,7 +29,7 @@ class Init(Described):
             self._own(part)
         if depth:
             for part in module.modules():
-                self._shrink(part, 1 / math.sqrt(2 * depth))
+                self._shrink(part, 1 / math.sqrt(2 * depth) if self.last is None else self.last)
 
     def _own(self, part: nn.Module) -> None:
         if isinstance(part, nn.Linear):

@@ -20,6 +20,11 @@ class Mask:
         raise NotImplementedError
 
     @property
+    def ahead(self) -> bool:
+        """May a query see keys that come after it?"""
+        return True
+
+    @property
     def behind(self) -> int | None:
         """How many positions back a query may look, or None for all: what a rolling cache has to keep."""
         return None
@@ -46,6 +51,10 @@ class And(Mask):
         return self.a(q, k) & self.b(q, k)
 
     @property
+    def ahead(self) -> bool:
+        return self.a.ahead and self.b.ahead
+
+    @property
     def behind(self) -> int | None:
         return min((m.behind for m in (self.a, self.b) if m.behind is not None), default=None)
 
@@ -62,6 +71,10 @@ class Or(Mask):
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         return self.a(q, k) | self.b(q, k)
+
+    @property
+    def ahead(self) -> bool:
+        return self.a.ahead or self.b.ahead
 
     @property
     def behind(self) -> int | None:
@@ -89,6 +102,10 @@ class Causal(Mask):
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         return k <= q
+
+    @property
+    def ahead(self) -> bool:
+        return False
 
     def reaches(self, count: int) -> bool:
         return True

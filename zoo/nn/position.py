@@ -4,20 +4,24 @@ added to the scores.  A position overrides the hooks that it needs; the others d
 # Shapes: B batch, T queries, S keys, D model width, H heads, d head width.
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from zoo.described import Described
-from zoo.nn.context import Context
+from zoo.nn.context import Context, Cut, Slot
 from zoo.nn.sinusoid import Layout, Spacing, sinusoid, sinusoid_2d
 
 
-class Position(nn.Module):
+class Position(Slot):
     """What a ``position`` slot takes; by itself it says nothing (no positions at all)."""
 
+    packs, ahead = True, False
     grid = ""  # in words, the grid that a whole sequence must fill
+    tensor_parallel: Mapping[str, Cut] | None = None  # as a Part's; not None if ``bias`` knows of ``share``
+    share = (0, 1)  # which of how many equal shares of all heads are on this device
 
     def __init__(self, dim: int = 0):
         super().__init__()
@@ -52,6 +56,8 @@ class Position(nn.Module):
 class Learned(Position):
     """One trained vector a position (BERT, GPT-2, ViT).  ``offset`` rows at the start stay unused (BART: 2)."""
 
+    packs = True
+
     def __init__(self, dim: int, length: int, offset: int = 0):
         super().__init__(dim)
         self.offset = offset
@@ -70,6 +76,8 @@ class Learned2d(Position):
 
     A table of another grid can be resized with ``resize_grid`` (Dosovitskiy et al. 2020, section 3.2).
     """
+
+    packs = True
 
     def __init__(self, dim: int, height: int, width: int, prefix: int = 0):
         super().__init__(dim)
@@ -95,6 +103,8 @@ class Sinusoidal(Position):
     The first token's number is ``offset`` (fairseq: 2).
     """
 
+    packs = True
+
     def __init__(
         self,
         dim: int,
@@ -115,6 +125,8 @@ class Sinusoidal(Position):
 
 class Sinusoidal2d(Position):
     """Half the channels tell the column, half the row, each sines then cosines (MAE, He et al. 2021; DiT)."""
+
+    packs = True
 
     def __init__(self, dim: int, height: int, width: int, prefix: int = 0):
         super().__init__(dim)
@@ -174,6 +186,8 @@ class Rotary(Position):
     ("interleaved", GPT-J).  ``fraction`` of each head's channels is rotated, the rest passes through.
     """
 
+    packs = True
+
     def __init__(
         self,
         dim: int = 0,
@@ -218,9 +232,13 @@ class Rotary(Position):
 class ALiBi(Position):
     """A penalty linear in the distance, one slope a head (Press et al. 2022)."""
 
+    tensor_parallel = {}
+    packs = True
+
     def bias(self, q: Tensor, k: Tensor, attention: nn.Module, ctx: Context) -> Tensor:
         def make() -> Tensor:
-            slope = alibi_slopes(q.size(1)).to(q.device)
+            own, shares = self.share
+            slope = alibi_slopes(q.size(1) * shares).chunk(shares)[own].to(q.device)
             return -slope[:, None, None] * ctx.distance().abs().unsqueeze(-3)
 
         return ctx.once((self, q.size(1)), make)
@@ -232,6 +250,9 @@ class Buckets(Position):
     ``causal`` spends all buckets on the past; otherwise half of them are the future's.
     """
 
+    tensor_parallel = {"weight": "heads"}
+    packs = True
+
     def __init__(self, dim: int, heads: int, buckets: int = 32, furthest: int = 128, causal: bool = False):
         super().__init__(dim)
         self.buckets, self.furthest, self.causal = buckets, furthest, causal
@@ -239,7 +260,9 @@ class Buckets(Position):
 
     def bias(self, q: Tensor, k: Tensor, attention: nn.Module, ctx: Context) -> Tensor:
         def make() -> Tensor:
-            return self.weight[self._bucket(ctx.distance())].movedim(-1, -3)  # ([B,] H, T, S)
+            own, shares = self.share
+            weight = self.weight.chunk(shares, 1)[own]
+            return weight[self._bucket(ctx.distance())].movedim(-1, -3)  # ([B,] H, T, S)
 
         return ctx.once(self, make)
 
