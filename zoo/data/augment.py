@@ -43,17 +43,15 @@ class CropFlip(Augment):
         self.padding, self.flip = padding, flip
 
     def image(self, image: Tensor, keys: Tensor) -> Tensor:
-        size = torch.tensor(image.shape[-2:])
-        shift = (uniform(keys, 2, stream="crop") * (2 * self.padding + 1)).long() - self.padding  # (B, 2)
-        rows = torch.arange(size[0]) + shift[:, :1]  # (B, H)
-        columns = torch.arange(size[1]) + shift[:, 1:]  # (B, W)
-        if self.flip:
-            mirror = uniform(keys, 1, stream="flip") < 0.5
-            columns = torch.where(mirror, columns.flip(1), columns)
-        inside = ((rows >= 0) & (rows < size[0]))[:, :, None] & ((columns >= 0) & (columns < size[1]))[:, None]
-        rows, columns = rows.clamp(0, size[0] - 1), columns.clamp(0, size[1] - 1)
-        picked = image[torch.arange(len(image))[:, None, None], :, rows[:, :, None], columns[:, None]]  # (B, H, W, C)
-        return picked.permute(0, 3, 1, 2) * inside[:, None]
+        shift = (uniform(keys, 2, stream="crop") * (2 * self.padding + 1)).long()  # (B, 2)
+        mirror = (uniform(keys, 1, stream="flip") < 0.5).flatten() if self.flip else torch.zeros(len(image)).bool()
+        height, width = image.shape[-2:]
+        cut = torch.empty_like(image)
+        source, target = F.pad(image, [self.padding] * 4).numpy(), cut.numpy()  # whose slices cost least
+        for i, ((top, left), turned) in enumerate(zip(shift.tolist(), mirror.tolist())):
+            piece = source[i, :, top : top + height, left : left + width]
+            target[i] = piece[..., ::-1] if turned else piece
+        return cut
 
 
 class Affine(Augment):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 from torch import Tensor
 from torch.utils.data import Subset
 from tqdm import tqdm
@@ -24,12 +24,14 @@ from zoo.tokenizers.image import PIXELS, converted, pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM", "TIFF")  # PIL's decoders that meet files from anywhere
 MEMORY = 4 * 2**30  # bytes of decoded images that are kept
+ORIENTATION = ExifTags.Base.Orientation
 SCANS = 100  # of a progressive JPEG, each of which costs as much time as the whole image; usual are 10
 
 
 class Pictures(Field):
     """Images as files, arrays (H, W) or (H, W, C) of uint8, or PIL images; fitted to the tokenizer's size when it is
-    known: its channels, its way of resizing, or bicubic resizing of the shorter side and the centre cut out."""
+    known: its channels, its way of resizing, or bicubic resizing of the shorter side and the centre cut out.  Where
+    images keep different sizes (``Fit``), a batch is a list of them."""
 
     modality = "image"
 
@@ -50,21 +52,25 @@ class Pictures(Field):
             return Pictures(self.items, tokenizer)
         with torch.inference_mode(False):  # other threads fill it
             images = torch.zeros(shape, dtype=torch.uint8)
+            sizes = torch.tensor(shape[2:]).repeat(len(self), 1)
         bad: dict[int, str] = {}
 
         def place(i: int) -> None:
             try:
-                images[i] = fit(self.items[i], tokenizer)
+                image = fit(self.items[i], tokenizer)
+                sizes[i, 0], sizes[i, 1] = height, width = image.shape[1:]
+                images[i, :, :height, :width] = image
             except DAMAGE as error:
                 bad[i] = sentence(error)
 
         with ThreadPoolExecutor() as pool:
             for _ in tqdm(pool.map(place, range(len(self))), "decoding images", len(self), delay=3, leave=False):
                 pass
-        return Pixels(images, bad)
+        return Pixels(images, bad, sizes if tokenizer.gaps else None)
 
-    def raw(self, index: list[int]) -> Tensor:
-        return torch.stack([fit(self.items[i], self.tokenizer) for i in index])
+    def raw(self, index: list[int]) -> list[Tensor] | Tensor:
+        images = [fit(self.items[i], self.tokenizer) for i in index]
+        return images if self.tokenizer.gaps else torch.stack(images)
 
     @property
     def size(self) -> int:
@@ -75,19 +81,23 @@ class Pictures(Field):
 
 
 class Pixels(Field):
-    """(N, C, H, W) uint8 images of the tokenizer's size; ``bad`` are those that could not be read, and why."""
+    """(N, C, H, W) uint8 images of the tokenizer's size; ``bad`` are those that could not be read, and why.  ``sizes``
+    (N, 2), where there are any, are the height and width of each image, which lies in the upper left."""
 
-    def __init__(self, images: Tensor, bad: Mapping[int, str]):
-        self.images, self.bad = images, bad
+    def __init__(self, images: Tensor, bad: Mapping[int, str], sizes: Tensor | None = None):
+        self.images, self.bad, self.sizes = images, bad, sizes
 
     def __len__(self) -> int:
         return len(self.images)
 
     def take(self, index: list[int]) -> Field:
-        return Pixels(self.images[index], {new: self.bad[old] for new, old in enumerate(index) if old in self.bad})
+        bad = {new: self.bad[old] for new, old in enumerate(index) if old in self.bad}
+        return Pixels(self.images[index], bad, None if self.sizes is None else self.sizes[index])
 
-    def raw(self, index: list[int]) -> Tensor:
-        return self.images[index]
+    def raw(self, index: list[int]) -> list[Tensor] | Tensor:
+        if self.sizes is None:
+            return self.images[index]
+        return [self.images[i, :, :height, :width] for i, (height, width) in zip(index, self.sizes[index].tolist())]
 
     @property
     def size(self) -> int:
@@ -108,7 +118,8 @@ class Firsts(Sequence):
 
 
 def fit(item: Path | np.ndarray | Image.Image, tokenizer: Tokenizer) -> Tensor:
-    """One image -> (C, H, W) uint8 as ``tokenizer`` wants it.  ValueError names the file that cannot be used."""
+    """One image -> (C, H, W) uint8 as ``tokenizer`` wants it, or smaller where it may be.  ValueError names the file
+    that cannot be used."""
     name = item if isinstance(item, Path) else "image"
     image = read_image(item) if isinstance(item, Path) else item
     image = Image.fromarray(image) if isinstance(image, np.ndarray) else image
@@ -118,7 +129,7 @@ def fit(item: Path | np.ndarray | Image.Image, tokenizer: Tokenizer) -> Tensor:
     try:
         image = converted(image, tokenizer.channels)
         if tokenizer.resize is not None:
-            return tokenizer.resize(pixels(image), height, width)
+            return tokenizer.resize(pixels(image), height, width, patch)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if image.size != (width, height):
@@ -139,7 +150,7 @@ def read_image(path: Path) -> Image.Image:
                 with Image.open(path, formats=("PNG",)) as again:
                     again.verify()
             image.load()
-            return ImageOps.exif_transpose(image)
+            return ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION, 1) != 1 else image
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -63,24 +63,29 @@ class Images(Drawn):
 
     def __init__(self, column: Column, peers: Sequence[Column]):
         super().__init__(column, peers)
-        high, wide = column.items[0].shape[-2:]
-        side = max(high, wide)
+        side = max(max(item.shape[-2:]) for item in column.items)
         room, most = (SIDE, LARGEST) if column.weights is None else (BELOW, BELOW)
-        factor = room // side if side <= room else min(1.0, most / side)
-        self.wide, self.high = round(wide * factor), round(high * factor)
+        self.factor = room // side if side <= room else min(1.0, most / side)
+        self.wide = max(self._pixels(i)[1] for i in range(len(column.items)))
+
+    def _pixels(self, i: int) -> tuple[int, int]:
+        """Height and width as drawn: images of different sizes are so beside each other, too."""
+        high, wide = self.items[i].shape[-2:]
+        return max(1, round(high * self.factor)), max(1, round(wide * self.factor))
 
     def room(self, i: int) -> float:
-        return self.high
+        return self._pixels(i)[0]
 
     def draw(self, page: Page, i: int, x: float, y: float, height: float, last: bool) -> None:
-        top = round(y + (height - self.high) / 2)
+        high, wide = self._pixels(i)
+        top = round(y + (height - high) / 2)
         shown = pixels(self.items[i])
         if self.column.weights is None:
-            page.image(x, top, self.wide, self.high, shown)
+            page.image(x, top, wide, high, shown)
             return
-        page.image(x, top, self.wide, self.high, 0.35 + 0.65 * np.repeat(shown.mean(-1, keepdims=True), 3, -1))
+        page.image(x, top, wide, high, 0.35 + 0.65 * np.repeat(shown.mean(-1, keepdims=True), 3, -1))
         look = {"cmap": matplotlib.colormaps["inferno"], "alpha": 0.65}
-        page.image(x, top, self.wide, self.high, self.column.weights[i].numpy(), **look)
+        page.image(x, top, wide, high, self.column.weights[i].numpy(), **look)
 
 
 def pixels(image: Tensor) -> np.ndarray:

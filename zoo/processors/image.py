@@ -108,13 +108,15 @@ def read_resize(words: Config, name: str, height: int, width: int) -> Resize:
 
 def write_image(tokenizer: Tokenizer, kind: str) -> tuple[Config, Files]:
     """What config.json says about an image tokenizer, and preprocessor_config.json.  Raises ValueError for a tokenizer
-    of another modality."""
+    of another modality, and one of images of different sizes."""
     if not isinstance(tokenizer, Patches):
         raise ValueError(f"it reads images, and its tokenizer is {type(tokenizer).__name__}")
     given = tokenizer._arguments or {"mean": tokenizer.mean.flatten().tolist(), "std": tokenizer.std.flatten().tolist()}
     height, width, channels = tokenizer.height, tokenizer.width, tokenizer.channels
     whole = {"height": height, "width": width}
     resize = tokenizer.resize or Resize(max(height, width), "bicubic")  # nearly what a data module does
+    if not isinstance(resize, Resize):
+        raise ValueError(f"its files know images of one size, and not {type(resize).__name__}: use resize=Resize()")
     if resize.size is None:
         size = whole
     else:

@@ -37,8 +37,10 @@ class ConvFrames(FrameStem):
         self.inward = nn.Conv1d(tokenizer.features, dim, 3, padding=1)
         self.onward = nn.Conv1d(dim, dim, 3, stride, padding=1)
 
-    def project(self, value: Tensor) -> Tensor:
-        return F.gelu(self.onward(F.gelu(self.inward(value.mT)))).mT
+    def project(self, value: Tensor, padding: Tensor | None) -> Tensor:
+        x = F.gelu(self.inward(value.mT))
+        x = x if padding is None else x.masked_fill(~padding[:, None], 0.0)  # as the border of a longer batch is
+        return F.gelu(self.onward(x)).mT
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
         return None if padding is None else padding[:, :: self.stride]
@@ -57,7 +59,7 @@ class PatchFrames(FrameStem):
         steps = (stride, stride) if isinstance(stride, int) else tuple(stride)
         self.projection = nn.Conv2d(1, dim, patch, steps)
 
-    def project(self, value: Tensor) -> Tensor:
+    def project(self, value: Tensor, padding: Tensor | None) -> Tensor:
         x = self.projection(value.mT[:, None])  # (B, T, m) -> (B, D, down, across)
         return x.flatten(2).mT  # (B, down across, D)
 

@@ -14,7 +14,8 @@ from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer
 
 
 class FeatureEmbed(Embed):
-    """Base: ``project`` (B, T, F) -> (B, T, D) is the subclass's; vectors for hidden tokens and the start are kept."""
+    """Base: ``project`` (B, T, F) -> (B, T, D) is the subclass's, and ``padding`` as in ``Tokens``; vectors for hidden
+    tokens and the start are kept."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -26,18 +27,25 @@ class FeatureEmbed(Embed):
     def add_start(self) -> None:
         self.first = nn.Parameter(torch.randn(self.dim) * 0.02)
 
-    def project(self, value: Tensor) -> Tensor:
+    def project(self, value: Tensor, padding: Tensor | None) -> Tensor:
         raise NotImplementedError
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        value: Tensor,
+        hidden: Tensor | None = None,
+        types: Tensor | None = None,
+        padding: Tensor | None = None,
+    ) -> Tensor:
         if hidden is None:
-            return self.project(value)
+            return self.project(value, padding)
         if self.stride != 1:
             raise ValueError(
                 f"{type(self).__name__} merges {self.stride} frames into one token, so no single one can be hidden; "
                 f"use Frames(stack={self.stride}) for masked modelling"
             )
-        x = self.project(value.masked_fill(hidden[..., None], 0.0))  # zeroed first: a stem may look at its neighbours
+        seen = value.masked_fill(hidden[..., None], 0.0)  # a stem may look at neighbours
+        x = self.project(seen, padding)
         return torch.where(hidden[..., None], self.mask.type_as(x), x)
 
     def start(self, batch: int) -> Tensor:
@@ -51,7 +59,7 @@ class LinearEmbed(FeatureEmbed):
         super().__init__(dim)
         self.projection = nn.Linear(tokenizer.features, dim, bias=bias)
 
-    def project(self, value: Tensor) -> Tensor:
+    def project(self, value: Tensor, padding: Tensor | None) -> Tensor:
         return self.projection(value)
 
 
@@ -93,5 +101,7 @@ class FeatureTokenizer(Tokenizer):
         return self._three(truth, "given", later, "completed", written)
 
     def _three(self, truth: Tensor, shown: str, hidden: Tensor, made: str, other: Tensor) -> dict[str, Any]:
-        visible = truth.masked_fill(hidden[:, None], math.nan)
+        outside = truth.isinf()  # beside a smaller image
+        visible = truth.masked_fill(hidden[:, None] & ~outside, math.nan)
+        other = torch.where(outside, truth, other) if outside.any() else other
         return {"original": self.decode(truth), shown: self.decode(visible), made: self.decode(other)}

@@ -1,7 +1,9 @@
 """Images as a sequence of square patches (Dosovitskiy et al. 2020)."""
 
-# Shapes: B batch, C channels, H height, W width, P patch size, T = H W / P^2 patches, F = P P C features, D width.
+# Shapes: B batch, C channels, H height, W width, h and w those of a smaller image, P patch size, T = H W / P^2 patches,
+# F = P P C features, D width.
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
@@ -13,10 +15,12 @@ from torch import Tensor, nn
 
 from zoo.described import Described
 from zoo.tokenizers.embed import FeatureEmbed, FeatureTokenizer, LinearEmbed
+from zoo.tokenizers.tokenizer import Tokens
 
 Filter = Literal["bilinear", "bicubic", "nearest"]
 PIXELS = 2**26  # of the largest image: 8192 x 8192, 268 MB while it is read
 HEADS = 10  # that a picture of attention has room for
+OUTSIDE = -math.inf  # what a patch beside a smaller image consists of, which no pixel is
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> PIL's name
 
 
@@ -44,13 +48,23 @@ class ConvStem(Stem):
         self.convolutions = nn.Sequential(*parts)
         self.projection = nn.Conv2d(channels, dim, tokenizer.patch, tokenizer.patch)
 
-    def project(self, value: Tensor) -> Tensor:
+    def project(self, value: Tensor, padding: Tensor | None) -> Tensor:
         x = self.projection(self.convolutions(self.tokenizer.unpatchify(value)))  # (B, D, H / P, W / P)
         return x.flatten(2).mT
 
 
-class Resize(Described):
-    """What ``Patches``' ``resize`` slot takes: how an image of any size becomes one of the model's.
+class Resizing(Described):
+    """What ``Patches``' ``resize`` slot takes: how an image of any size becomes one that the model reads."""
+
+    fixed = True  # does every image get the model's own size?
+
+    def __call__(self, image: Tensor, height: int, width: int, patch: int = 1) -> Tensor:
+        """(C, h, w) uint8 -> (C, H, W) uint8, of at most ``height`` x ``width`` pixels, in whole ``patch``es."""
+        raise NotImplementedError
+
+
+class Resize(Resizing):
+    """Every image becomes ``height`` x ``width``.
 
     ``size`` None: both sides become the model's, whatever the proportions (ViT).  A number: the shorter side gets so
     many pixels, and the centre is cut out (CLIP; timm).  [height, width]: both sides, then the centre is cut out.
@@ -63,12 +77,9 @@ class Resize(Described):
         size: list[int] | int | None = None,
         interpolation: Filter = "bilinear",
     ):
-        if interpolation not in get_args(Filter):
-            raise ValueError(f"interpolation={interpolation!r} is none of {', '.join(get_args(Filter))}")
-        self.size, self.interpolation = size, interpolation
+        self.size, self.interpolation = size, known(interpolation)
 
-    def __call__(self, image: Tensor, height: int, width: int) -> Tensor:
-        """(C, H, W) uint8 -> (C, ``height``, ``width``) uint8."""
+    def __call__(self, image: Tensor, height: int, width: int, patch: int = 1) -> Tensor:
         old = image.size(-2), image.size(-1)
         if isinstance(self.size, int):
             new = tuple(int(self.size * side / min(old)) for side in old)
@@ -85,6 +96,31 @@ class Resize(Described):
             image = F.pad(image, (across // 2, across - across // 2, down // 2, down - down // 2))
         top, left = (image.size(-2) - height) // 2, (image.size(-1) - width) // 2
         return image[:, top : top + height, left : left + width]
+
+
+class Fit(Resizing):
+    """An image keeps its shape (NaViT, Dehghani et al. 2023): one that is too large is made smaller until it fits, and
+    none is made larger.  Its sides are rounded to whole patches, one at least, by which its shape changes a little.
+
+    It lies in the upper left of the grid of patches, and what is beside it is padding, which costs no computation.
+    """
+
+    fixed = False
+
+    def __init__(self, interpolation: Filter = "bilinear"):
+        self.interpolation = known(interpolation)
+
+    def __call__(self, image: Tensor, height: int, width: int, patch: int = 1) -> Tensor:
+        old = image.size(-2), image.size(-1)
+        scale = min(height / old[0], width / old[1], 1.0)
+        new = tuple(max(1, round(side * scale / patch)) * patch for side in old)
+        return interpolated(image, new, self.interpolation) if new != old else image
+
+
+def known(interpolation: Filter) -> Filter:
+    if interpolation not in get_args(Filter):
+        raise ValueError(f"interpolation={interpolation!r} is none of {', '.join(get_args(Filter))}")
+    return interpolation
 
 
 def interpolated(image: Tensor, size: tuple[int, ...], mode: str) -> Tensor:
@@ -122,7 +158,8 @@ class Patches(FeatureTokenizer):
     are in [0, 1] before.  Predictions are scored by their mean squared error on normalised pixels.
 
     ``resize`` brings images of other sizes to this one; without it ``encode`` raises ValueError for them, and a data
-    module fits them by the shorter side.
+    module fits them by the shorter side.  With ``Fit`` an image may be smaller: it fills a part of the grid, and the
+    other patches are padding.
     Raises ValueError where the patch does not divide the image.
     """
 
@@ -137,10 +174,11 @@ class Patches(FeatureTokenizer):
         mean: list[float] | float = 0.5,
         std: list[float] | float = 0.5,
         stem: Callable[[int, "Patches"], Stem] | None = None,
-        resize: Resize | None = None,
+        resize: Resizing | None = None,
     ):
         self.height, self.width = (size, size) if isinstance(size, int) else size
         self.patch, self.channels, self.stem, self.resize = patch, channels, stem, resize
+        self.gaps = resize is not None and not resize.fixed
         if patch < 1 or self.height % patch or self.width % patch:
             raise ValueError(f"patch={patch} does not divide the image of {self.height} x {self.width} pixels")
         self.features = patch * patch * channels
@@ -154,25 +192,60 @@ class Patches(FeatureTokenizer):
 
     def encode(self, raw: Tensor | Image.Image) -> Tensor:
         """(C, H, W) -> (T, F), or with a batch in front; uint8, or floats in [0, 1].  With ``resize``, PIL images go
-        through it, and single images of bytes that have another size."""
+        through it, and single images of bytes that have another size.  Patches beside a smaller image are -inf."""
         shape = (self.channels, self.height, self.width)
         if isinstance(raw, Image.Image):
             raw = pixels(converted(raw, self.channels))
-            raw = self.resize(raw, *shape[1:]) if self.resize else raw
+            raw = self.resize(raw, *shape[1:], self.patch) if self.resize else raw
         elif (
             self.resize and raw.dtype == torch.uint8 and len(raw) == shape[0] and raw.dim() == 3 and raw.shape != shape
         ):
-            raw = self.resize(raw, *shape[1:])
-        if tuple(raw.shape[-3:]) != shape:
+            raw = self.resize(raw, *shape[1:], self.patch)
+        if tuple(raw.shape[-3:]) != shape and not (self.gaps and self._fits(raw)):
             small = min(raw.shape[-2:]) < self.patch
+            parts = f" at most, in whole patches of {self.patch} x {self.patch}" if self.gaps else ""
             raise ValueError(
                 f"an image of {raw.shape[-3]} channels and {raw.shape[-2]} x {raw.shape[-1]} pixels"
                 + (f" is smaller than a patch of {self.patch} x {self.patch}" if small else "")
-                + f"; Patches expects {self.channels} channels and {self.height} x {self.width} pixels; "
-                "resize it, or give Patches a resize"
+                + f"; Patches expects {self.channels} channels and {self.height} x {self.width} pixels{parts}; "
+                + ("resize it" if self.gaps else "resize it, or give Patches a resize")
             )
-        x = raw.float() / 255 if raw.dtype == torch.uint8 else raw.float()
-        return self.patchify((x - self.mean.to(x.device)) / self.std.to(x.device))
+        beside = (0, self.width - raw.size(-1), 0, self.height - raw.size(-2))
+        value = self.patchify(F.pad(raw, beside) if any(beside) else raw)  # bytes are moved faster than floats
+        mean, std = (each.to(value.device).flatten().repeat(self.patch**2) for each in (self.mean, self.std))  # (F,)
+        value = value.float().div_(255).sub_(mean) if raw.dtype == torch.uint8 else value.float() - mean
+        value = value.div_(std)
+        if any(beside):
+            rows, columns = raw.size(-2) // self.patch, raw.size(-1) // self.patch
+            value.unflatten(-2, self.grid)[..., rows:, :, :] = OUTSIDE
+            value.unflatten(-2, self.grid)[..., columns:, :] = OUTSIDE
+        return value
+
+    def prompt(self, raw: Tensor | Image.Image) -> Tensor:
+        """The same.  Raises ValueError for an image that is smaller than the grid, whose end nothing tells."""
+        value = self.encode(raw)
+        if self._extent(value) != self.grid:
+            down, across = (self.patch * count for count in self._extent(value))
+            raise ValueError(
+                f"an image of {down} x {across} pixels cannot be gone on from: give one of {self.height} x {self.width}"
+            )
+        return value
+
+    def _fits(self, image: Tensor) -> bool:
+        """Do whole patches of it fill a part of the grid?"""
+        channels, height, width = image.shape[-3:]
+        whole = height % self.patch == width % self.patch == 0
+        return channels == self.channels and whole and 0 < height <= self.height and 0 < width <= self.width
+
+    def batched(self, value: Tensor) -> Tokens:
+        if not self.gaps:
+            return Tokens(value)
+        outside = value[..., 0] == OUTSIDE  # (B, T)
+        return Tokens(value.masked_fill(outside[..., None], self.filler), ~outside) if outside.any() else Tokens(value)
+
+    def unpadded(self, value: Tensor, real: Tensor) -> Tensor:
+        """The whole grid, for a patch's place tells its row and column; those beside the image are -inf."""
+        return value.masked_fill(~real.view(-1, *[1] * (value.dim() - 1)), OUTSIDE)
 
     def patchify(self, x: Tensor) -> Tensor:
         """(..., C, H, W) -> (..., T, F)."""
@@ -190,12 +263,20 @@ class Patches(FeatureTokenizer):
         return x.flatten(-2).flatten(-3, -2)
 
     def decode(self, value: Tensor) -> Tensor:
-        """(T, F) -> (C, H, W), floats in [0, 1]."""
-        return (self.unpatchify(value.float()) * self.std.to(value.device) + self.mean.to(value.device)).clamp(0, 1)
+        """(T, F) -> (C, H, W), floats in [0, 1]; smaller where patches beside the image are -inf."""
+        rows, columns = self._extent(value)
+        image = self.unpatchify(value.float()) * self.std.to(value.device) + self.mean.to(value.device)
+        return image[:, : rows * self.patch, : columns * self.patch].clamp(0, 1)
+
+    def _extent(self, value: Tensor) -> tuple[int, int]:
+        """The patches down and across that an image (T, F) fills."""
+        inside = (value[:, 0] != OUTSIDE).view(self.grid)
+        return int(inside.any(1).sum()), int(inside.any(0).sum())
 
     def regarded(self, value: Tensor, weights: Tensor) -> dict[str, tuple[Tensor, Tensor | None]]:
         """The image, and over it the mean of the heads and each of the first ``HEADS``."""
-        image, grids = self.decode(value), weights.unflatten(-1, self.grid)  # (H, rows, columns)
+        rows, columns = self._extent(value)
+        image, grids = self.decode(value), weights.unflatten(-1, self.grid)[:, :rows, :columns]  # (H, rows, columns)
         heads = {f"head {i + 1}": (image, grid) for i, grid in enumerate(grids[:HEADS])}
         return {"image": (image, None), "mean": (image, grids.mean(0)), **heads}
 

@@ -35,6 +35,11 @@ class Tokens:
         """(B, T) True where a token is real."""
         return self.value.new_ones(self.value.shape[:2], dtype=torch.bool) if self.padding is None else self.padding
 
+    @property
+    def broken(self) -> Tensor:
+        """(B,) True where a real token comes after padding."""
+        return (self.real[:, 1:] & ~self.real[:, :-1]).any(1)
+
     def take(self, count: int) -> Tokens:
         """The first ``count`` sequences."""
         return moved(self, "__getitem__", slice(count))
@@ -83,9 +88,16 @@ class Embed(nn.Module):
 
     stride = 1  # values to one token; objectives that predict each token need 1
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        value: Tensor,
+        hidden: Tensor | None = None,
+        types: Tensor | None = None,
+        padding: Tensor | None = None,
+    ) -> Tensor:
         """``hidden`` (B, T) is True where a token's content must not be seen: a trained vector stands there instead.
-        ``types`` are those of ``Tokens``."""
+        ``types`` and ``padding`` are those of ``Tokens``: who looks at a token's neighbours sees nothing behind the
+        last one, as if the sequence stood alone."""
         raise NotImplementedError
 
     def vectors(self) -> nn.Parameter | None:
@@ -119,6 +131,7 @@ class Tokenizer(Described):
     start: int | None = None  # the id of the token that begins what a decoder writes, where tokens are ids
     unit = "tokens"  # what a token of it is called in a picture's title
     endless = False  # is there no token that ends a sequence?
+    gaps = False  # may padding stand between real tokens, since each has a place of its own?
     period: float | None = None  # seconds from one frame of ``decode``'s spectrogram to the next, where it makes one
 
     def encode(self, raw: Any) -> Tensor:
@@ -141,10 +154,18 @@ class Tokenizer(Described):
     def collate(self, items: Sequence[Tensor]) -> Tokens:
         """Sequences of different length, padded on the right to the longest."""
         if len({len(item) for item in items}) == 1:
-            return Tokens(torch.stack(list(items)))
+            return self.batched(torch.stack(list(items)))
         value = nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=self.filler)
         length = torch.tensor([len(item) for item in items])
         return Tokens(value, torch.arange(value.size(1)) < length[:, None])
+
+    def batched(self, value: Tensor) -> Tokens:
+        """Encoded items of one length, (B, T) or (B, T, F)."""
+        return Tokens(value)
+
+    def unpadded(self, value: Tensor, real: Tensor) -> Tensor:
+        """One sequence (T, ...) of a batch as ``decode`` takes it, without what is not ``real`` (T,)."""
+        return value[real]
 
     @property
     def filler(self) -> float:
@@ -199,6 +220,10 @@ class Tokenizer(Described):
         """(N, V) or (N, F) predictions against (N,) or (N, F) tokens; "loss" is among them, for training.
         ``smoothing`` is label smoothing, where there are labels."""
         raise NotImplementedError
+
+    def score_states(self, head: nn.Module, states: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
+        """The same scores of what ``head`` predicts from states (N, D)."""
+        return self.score(head(states), target, smoothing)
 
     def derive(self, means: dict[str, float]) -> dict[str, float]:
         """Scores that follow from the means of the others, such as perplexity from loss."""
