@@ -1,14 +1,11 @@
-"""What fine-tuning needs of a task: frozen layers, less memory, and parameters by depth; the words are timm's (Wightman
-2019) where timm has one."""
+"""What fine-tuning needs of a task besides rates by depth: frozen layers, and less memory; the words are timm's
+(Wightman 2019) where timm has one."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from torch import nn
 
 from zoo.nn import Backbone, ClassToken
-from zoo.tasks.optimizer import decay_groups
 from zoo.tokenizers import Embed
 
 
@@ -61,16 +58,3 @@ class Tuning(nn.Module):
         for part in self.modules():
             if isinstance(part, Backbone):
                 part.set_grad_checkpointing(enable)
-
-    def no_weight_decay(self) -> set[str]:
-        """The names of the parameters that the task's own optimizer does not shrink (timm: the same)."""
-        decayed = {id(w) for group in decay_groups(self) if group["name"] == "decay" for w in group["params"]}
-        return {name for name, weight in self.named_parameters() if weight.requires_grad and id(weight) not in decayed}
-
-    def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
-        """Which layer a parameter is of, for rates that fall with depth (timm: the same); the layers of two backbones
-        count alike, and ``coarse`` or not they are blocks."""
-        backbone = r"^(?:target_)?backbone\.(?:encoder\.|decoder\.)?"
-        stem = rf"^(?:target_)?(?:embed\.|pool\.weight)|{backbone}(?:position|first_norm)\."
-        blocks = [(rf"{backbone}blocks\.(\d+)", None), (rf"{backbone}last_norm", (99999,))]
-        return {"stem": stem, "blocks": blocks}
