@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 from lightning.fabric.utilities.cloud_io import get_filesystem
 from lightning.pytorch.plugins.io import CheckpointIO
 
-from zoo.atomic import replaced, sweep, synchronise, told
+from zoo.atomic import PARTIAL, replaced, sweep, synchronise, told
 from zoo.checkpoints.plain import require_plain
 from zoo.checkpoints.read import FOREIGN, read_checkpoint
 from zoo.checkpoints.schema import stamped
@@ -61,6 +63,8 @@ class AtomicCheckpointIO(CheckpointIO):
         """Raises OSError, except where there is none any more."""
         path = Path(path)
         try:
+            if path.is_dir():
+                set_aside(path)
             path.unlink(missing_ok=True)
             if path.parent.is_dir():
                 synchronise(path.parent)
@@ -79,8 +83,23 @@ def write(checkpoint: dict[str, Any], path: Path) -> None:
     except OSError as error:
         raise told(error, f"cannot write {path}") from error
     sweep(path.parent, path.name)
+    if path.is_dir():  # what another strategy wrote there
+        fresh = path.with_name(f"{path.name}.new")
+        with replaced(fresh, "wb") as file:
+            stream(stamped(checkpoint), Sealing(file))
+        set_aside(path)
+        os.replace(fresh, path)
+        synchronise(path.parent)
+        return
     with replaced(path, "wb") as file:
         stream(stamped(checkpoint), Sealing(file))
+
+
+def set_aside(folder: Path) -> None:
+    """Remove a folder of shards: its name at once, then what is in it.  Raises OSError."""
+    old = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{PARTIAL}")
+    os.replace(folder, old)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def stream(checkpoint: dict[str, Any], file: Sealing) -> None:

@@ -16,14 +16,18 @@ import torch
 from zoo.checkpoints.form import require_form
 from zoo.checkpoints.schema import KEY, migrate, require_lightning, schema_of
 from zoo.checkpoints.seal import sealed
+from zoo.checkpoints.sharded import META, fill
 
 FOREIGN = "://"  # what a URL has, and a path has not
 CODE = re.compile(r"GLOBAL (\S+)")
 DAMAGED = "is no checkpoint, or was cut off"
 
 
-def read_checkpoint(path: str | os.PathLike, map_location: Any = "cpu", shown: str | None = None) -> dict[str, Any]:
-    """The dictionary that Lightning saved, checked and migrated to today's schema; ``zoo.file`` in it is ``path``.
+def read_checkpoint(
+    path: str | os.PathLike, map_location: Any = "cpu", shown: str | None = None, empty: bool = False
+) -> dict[str, Any]:
+    """The dictionary that Lightning saved, checked and migrated to today's schema; ``zoo.file`` in it is ``path``, a
+    file or a folder of shards, which is put together, or, where ``empty``, left without values for ``fill_places``.
 
     The seal is compared (without one, the checksums that a zip has of each part); no code in the file is run.  The path
     is ``shown`` in errors under another name, if one is given.  Raises ValueError, in one sentence that begins with the
@@ -33,8 +37,9 @@ def read_checkpoint(path: str | os.PathLike, map_location: Any = "cpu", shown: s
     if FOREIGN in str(path):
         raise ValueError(f"{shown} is a URL; checkpoints are read from this machine: download it, or allow remote ones")
     try:
-        with open(path, "rb") as file:
-            checkpoint = content(file, map_location)
+        folder = Path(path) if os.path.isfile(os.path.join(path, META)) else None
+        with open(folder / META if folder else path, "rb") as file:
+            checkpoint = content(file, map_location, folder, empty)
     except ValueError as error:
         raise ValueError(f"{shown} {error}") from error
     checkpoint[KEY]["file"] = shown
@@ -66,8 +71,9 @@ def glance(path: str | os.PathLike) -> None:
             raise ValueError(f"{path} {error}; give another one with --ckpt_path") from error
 
 
-def content(file: IO[bytes], map_location: Any) -> dict[str, Any]:
-    """What is in an open file.  Raises ValueError with a sentence that lacks its subject, the file."""
+def content(file: IO[bytes], map_location: Any, folder: Path | None = None, empty: bool = False) -> dict[str, Any]:
+    """What is in an open file, and in the ``folder`` of which it is the ``meta.pt``.  Raises ValueError with a sentence
+    that lacks its subject, the file."""
     size = os.fstat(file.fileno()).st_size
     require_zip(file, size)
     whole = sealed(file, size)
@@ -83,7 +89,9 @@ def content(file: IO[bytes], map_location: Any) -> dict[str, Any]:
     if whole is None and schema_of(checkpoint) > 1:
         raise ValueError("has lost its seal: it was damaged or changed after it was written; use another one")
     checkpoint = migrate(checkpoint)
-    require_form(checkpoint, size, empty=map_location == "meta")
+    if folder:
+        size += fill(checkpoint, folder, "meta" if empty else map_location)
+    require_form(checkpoint, size, empty=empty or map_location == "meta")
     return checkpoint
 
 
