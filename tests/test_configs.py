@@ -14,7 +14,7 @@ from zoo.listing import shipped
 from zoo.tasks import Task
 
 RECIPES = {name: path for name, path in shipped().items() if "/" not in name}
-PARTIAL = {"vit_cifar_cpu", "fsdd_unheard"}  # composed with the config whose name it begins with
+PARTIAL = {"vit_cifar_cpu", "fsdd_unheard", "gpt_shakespeare_muon"}  # laid over the config whose name it begins with
 SHORT = ["--trainer.fast_dev_run=1", "--trainer.enable_progress_bar=false", "--trainer.accelerator=cpu"]
 
 
@@ -53,6 +53,10 @@ def emoji(root: Path) -> None:
     (root / "manifest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def shakespeare(root: Path) -> None:
+    root.write_text("First Citizen:\nBefore we proceed any further, hear me speak.\n\n" * 40, encoding="utf8")
+
+
 DATA = {
     "clip_emoji": emoji,
     "vit_cifar": images,
@@ -61,6 +65,8 @@ DATA = {
     "fsdd": sounds,
     "fsdd_unheard": sounds,
     "multi30k": translations,
+    "gpt_shakespeare": shakespeare,
+    "gpt_shakespeare_muon": shakespeare,
 }
 
 
@@ -95,6 +101,11 @@ def test_it_trains_a_step(name, command, tmp_path, come_back):
         torch.save(timm.create_model("vit_tiny_patch16_224").state_dict(), "weights.pth")
         words += ["--model.backbone.init_args.weights=weights.pth", "--data.batch_size=2"]
         words += ["--trainer.limit_val_batches=1"]
+    if name == "gpt2":  # of a small shape, on shards that were made as its head says
+        (tmp_path / "corpus.txt").write_text("To be, or not to be: that is the question.\n" * 200, encoding="utf8")
+        assert command("tokenize", "corpus.txt", "--tokenizer=docs-2048", "--val=0.2", "--output=shards").code == 0
+        words += ["--model.tokenizer=BPE", "--model.tokenizer.file=shards/tokenizer.json", "--data.length=16"]
+        words += ["--model.backbone.dim=16", "--model.backbone.depth=1", "--model.backbone.heads=2"]
     if name == "search_minilm":
         zoo.save(zoo.Contrastive(zoo.BERT(16, 1, 2, length=256), zoo.BPE("docs-2048")), tmp_path / "small")
         words += ["--model.backbone.source=small", "--model.tokenizer.source=small"]

@@ -15,17 +15,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path(zoo.__file__).resolve().parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-LEAVES = {"allowed", "atomic", "described", "documents", "heartbeat", "rng", "secrets", "settings"}
+LEAVES = {"allowed", "atomic", "described", "documents", "heartbeat", "memory", "rng", "secrets", "settings"}
 MAY_IMPORT = {  # part of the package -> what it may import besides itself and the leaves
     "allowed": set(),
     "atomic": set(),
     "documents": set(),
     "heartbeat": set(),
+    "memory": set(),
     "described": set(),
     "rng": set(),
     "secrets": set(),
     "settings": set(),
     "nn": set(),
+    "optim": set(),
     "convert": {"nn"},
     "tokenizers": {"nn"},
     "files": {"convert", "tokenizers"},
@@ -39,15 +41,17 @@ MAY_IMPORT = {  # part of the package -> what it may import besides itself and t
     "checkpoints": set(),
     "pictures": set(),
     "runs": set(),
-    "tasks": {"nn", "tokenizers", "generation", "pictures", "precision", "checkpoints"},
+    "parallel": {"nn", "checkpoints"},
+    "tasks": {"nn", "optim", "parallel", "tokenizers", "generation", "pictures", "precision", "checkpoints"},
     "data": {"tokenizers"},
-    "callbacks": {"nn", "tokenizers", "tasks", "data", "pictures", "runs", "checkpoints"},
+    "callbacks": {"nn", "tokenizers", "parallel", "tasks", "data", "pictures", "runs", "checkpoints"},
+    "planning": {"nn", "parallel", "tokenizers", "tasks", "data", "callbacks"},
     "cli": {
         *("nn", "tokenizers", "generation", "models", "hub", "convert", "parts", "precision", "tasks", "data"),
-        *("callbacks", "checkpoints", "pictures", "runs", "listing"),
+        *("callbacks", "checkpoints", "pictures", "planning", "runs", "listing"),
     },
 }
-LIGHTNING = {"checkpoints", "tasks", "data", "callbacks", "cli"}
+LIGHTNING = {"checkpoints", "parallel", "tasks", "data", "callbacks", "planning", "cli"}
 
 
 def part(path: Path) -> str:

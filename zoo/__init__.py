@@ -19,13 +19,13 @@ _PUBLIC = {
         Disentangled EncoderDecoder FeedForward First FrequencyScaling Full GLU Gated Global HalfPrecision Head
         HeadFactory Init Last LayerNorm Learned Learned2d LinearScaling Llama3Scaling MLP Mask Mean Mixer NoNorm
         Norm Or Parallel Part Pool Pooler Position PositionProjections PostNorm PreNorm Prefix Project RMSNorm
-        Residual Rotary Sandwich Shifted Sinusoidal Sinusoidal2d TransformHead Window attend padding_positions
-        resize_grid segment_positions sinusoid sinusoid_2d
+        Residual Rotary Sandwich Shifted Sinusoidal Sinusoidal2d Slot TransformHead Window attend cross_entropy
+        padding_positions plain_cross_entropy resize_grid segment_positions sinusoid sinusoid_2d
     """,
     "zoo.tokenizers": """
-        BPE Batch ConvFrames ConvStem Embed FeatureEmbed FrameStem Frames Ids KaldiLogMel LinearEmbed LinearStem LogMel
-        MeanNormalised PatchFrames Patches ResidueEmbed Resize Scores Spectrogram Stem Subword TextEmbed TextTokenizer
-        Tokenizer Tokens Waveform WhisperLogMel
+        BPE Batch Characters ConvFrames ConvStem Embed FeatureEmbed Fit FrameStem Frames Ids KaldiLogMel LinearEmbed
+        LinearStem LogMel MeanNormalised PatchFrames Patches ResidueEmbed Resize Resizing Scores Spectrogram Stem
+        Subword TextEmbed TextTokenizer Tokenizer Tokens Waveform WhisperLogMel
     """,
     "zoo.generation": """
         Beam Draft Drafter Force ForceLast Generation Greedy Lookup MinLength MinTotal NoRepeat OneOf Renormalise
@@ -34,6 +34,9 @@ _PUBLIC = {
     "zoo.models": """
         AST BART BERT CLIPText CLIPVision DeBERTa DeBERTa2 ESM GPT GPT2 LLaMA Mistral RoBERTa T5 T5Gated Transformer
         ViT Whisper
+    """,
+    "zoo.optim": """
+        MuonAdamW
     """,
     "zoo.hub": """
         create create_backbone load load_backbone load_tokenizer save
@@ -44,23 +47,29 @@ _PUBLIC = {
     "zoo.precision": """
         Int4Linear Int8Linear PackedLinear Precision for_inference prepared weight_bytes
     """,
+    "zoo.memory": """
+        keep_freed_memory
+    """,
     "zoo.parts": """
         anatomy differences
     """,
     "zoo.checkpoints": """
         AtomicCheckpointIO newest read_checkpoint
     """,
+    "zoo.parallel": """
+        ModelParallel
+    """,
     "zoo.tasks": """
         BLEU CER CausalLM ChrF Classify Constant Contrastive ExactMatch InverseSquareRoot MaskedLM Masking Multimodal
         RandomMasking Schedule Seq2Seq SpanMasking Task TextMetric Trapezoid WER WarmupCosine WarmupLinear
     """,
     "zoo.data": """
-        Affine Audio Augment Combined CropFlip DataModule Erase Images Loader Mixup Order Pairs SpecAugment
-        Text Transform goertzel read_audio
+        Affine Audio Augment ColorJitter Combined CropFlip DataModule Erase Images Loader Mixup Order Pairs RandAugment
+        SpecAugment Stream Text Transform TrivialAugment goertzel read_audio
     """,
     "zoo.callbacks": """
-        CheckSpace Compile ExactResume FiniteGuard Pictures Progress ProgressLines SaveOnSignal Skipped Stopped Summary
-        Throughput Watchdog
+        ActivationCheckpointing CheckSpace Compile ExactResume FiniteGuard LayerDecay Pictures Progress ProgressLines
+        SaveOnSignal Skipped Stopped Summary Throughput Watchdog
     """,
 }
 EXPORTS = {module: tuple(names.split()) for module, names in _PUBLIC.items()}

@@ -44,7 +44,9 @@ published checkpoints
   diff      python -m zoo diff bert roberta           (what differs, part by part; families, sizes or directories)
 
 prepare
+  plan             python -m zoo plan --config gpt2 --devices 64 --device h100 --tokens 300e9   (memory, FLOPs, days)
   train-tokenizer  python -m zoo train-tokenizer FILE... --vocabulary 8000 --out tokenizer.json
+  tokenize         python -m zoo tokenize SOURCE... --tokenizer tokenizer.json --output shards   (a large corpus, once)
   schema           python -m zoo schema --out zoo.schema.json  (an editor completes and checks configs with it)
   completion       eval "$(zoo completion bash)"               (what TAB completes, for bash, zsh and fish)
 
@@ -63,6 +65,8 @@ VERBS = {
     "verify": "zoo.cli.verify",
     "diff": "zoo.cli.diff",
     "train-tokenizer": "zoo.cli.tokenizer",
+    "tokenize": "zoo.cli.tokenize",
+    "plan": "zoo.cli.plan",
     "schema": "zoo.cli.schema",
     "completion": "zoo.cli.completion",
 }

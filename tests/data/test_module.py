@@ -167,3 +167,23 @@ def test_a_directory_that_is_too_long_for_sockets_is_told(tmp_path, monkeypatch)
     data = Images(tokenizer=Patches(size=8, patch=4, channels=1), workers=1)
     with pytest.raises(ValueError, match="too many for the sockets of workers: set a shorter one, or workers=0"):
         data.train_dataloader()
+
+
+def test_batches_of_similar_lengths_leave_less_padding():
+    def loader(**options):
+        return Pairs(tokenizer=BPE(), target_tokenizer=BPE(), batch_size=16, **options).train_dataloader()
+
+    def padded(made):
+        parts = [part for batch in made for part in (batch.input, batch.target)]
+        return sum(part.value.numel() for part in parts), sum(int(part.real.sum()) for part in parts)
+
+    (plain, tokens), (sorted_, same) = padded(loader()), padded(loader(bucket=50))
+    assert tokens == same and tokens / sorted_ > 1.2 * tokens / plain
+    keys = [torch.cat([batch.key for batch in made]).sort().values for made in (loader(), loader(bucket=50))]
+    assert torch.equal(*keys)
+    for module in (Text(tokenizer=BPE(), bucket=5),):
+        with pytest.raises(ValueError, match="bucket=5: .* has no lengths to sort by here; leave it out"):
+            module.train_dataloader()
+    assert Audio(tokenizer=Frames(), bucket=5).train_dataloader()
+    with pytest.raises(ValueError, match="bucket=-1"):
+        Text(bucket=-1)

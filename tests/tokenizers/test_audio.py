@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from torchaudio.transforms import MelSpectrogram
 
 from zoo.tokenizers import (
     ConvFrames,
@@ -31,6 +32,25 @@ def test_a_second_of_sound(spectrogram, frames, mels):
     assert value.shape == (frames, mels)
     low, high = (Frames(spectrogram).encode(tone(hertz)).mean(0).argmax() for hertz in (300, 3000))
     assert low < high
+
+
+@pytest.mark.parametrize(
+    ("rate", "mels", "window", "hop", "scale"), [(16_000, 80, 400, 160, "htk"), (8000, 20, 251, 77, "slaney")]
+)
+def test_mel_power_is_torchaudios(rate, mels, window, hop, scale):
+    samples = torch.randn(9_001, generator=torch.Generator().manual_seed(0)) * 0.3
+    power = MelSpectrogram(rate, window, hop_length=hop, n_mels=mels, mel_scale=scale)(samples).mT
+    frames = LogMel(rate, mels, window, hop, scale=scale)(samples)
+    torch.testing.assert_close(frames, ((power + 1e-6).log() + 6) / 4, rtol=1e-5, atol=1e-5)
+
+
+def test_a_stem_sees_nothing_behind_the_last_frame():
+    """In a batch of longer sounds each has the tokens that it has alone."""
+    tokenizer, sounds = Frames(LogMel(mels=8), stem=ConvFrames), [torch.randn(count, 8) for count in (12, 7, 4)]
+    embed, tokens = tokenizer.embed(16), tokenizer.collate(sounds)
+    whole, real = embed(tokens.value, padding=tokens.padding), embed.padding(tokens.padding)
+    for sound, states, own in zip(sounds, whole, real):
+        torch.testing.assert_close(states[own], embed(sound[None])[0])
 
 
 def test_stacking_keeps_all_frames():

@@ -53,13 +53,14 @@ def sample(data: LightningDataModule | None) -> Batch | dict[str, Batch] | None:
     return data.sample("train", min(SAMPLES, data.batch_size)) if isinstance(data, DataModule) else None
 
 
-def _sdpa_overloads() -> list:
+def _sdpa_overloads(direction: str = "") -> list:
     names = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
-    found = (getattr(torch.ops.aten, f"_scaled_dot_product_{name}", None) for name in names)
+    found = (getattr(torch.ops.aten, f"_scaled_dot_product_{name}{direction}", None) for name in names)
     return [operation for operation in found if operation is not None]
 
 
 ATTENTION = _sdpa_overloads()
+ATTENTION_BACKWARD = _sdpa_overloads("_backward")
 
 
 def attention_flops(
@@ -68,6 +69,13 @@ def attention_flops(
     """Both products of attention over (B, H, T, d) queries and (B, K, S, d) keys; torch counts neither on a CPU."""
     batch, heads, queries, width = q
     return 2 * batch * heads * queries * k[-2] * (width + v[-1])
+
+
+def attention_backward_flops(
+    grad: torch.Size, q: torch.Size, k: torch.Size, v: torch.Size, *rest: object, out_shape: object = None, **more
+) -> int:
+    """The four products of its backward pass; that a kernel computes the scores again is not counted."""
+    return BACKWARD * attention_flops(q, k, v)
 
 
 def peak_flops(trainer: Trainer) -> float | None:
@@ -90,22 +98,31 @@ def gradient_bytes(module: nn.Module) -> int:
 
 
 def optimizer_bytes(optimizer: Optimizer) -> int | None:
-    """Bytes that an optimizer will keep for its parameters, by what it keeps for a small stand-in of each kind of them
-    (matrices, other tensors); None for one that cannot be built twice."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    """Bytes that an optimizer will keep for its parameters, by what it keeps for small stand-ins of the matrices and of
+    the other tensors of each group; None for one that cannot be built twice."""
     names = inspect.signature(type(optimizer)).parameters
     settings = {key: value for key, value in optimizer.defaults.items() if key in names and key not in KERNELS}
+    groups, doubled = [], []
+    for group in optimizer.param_groups:
+        kinds = [[weight for weight in group["params"] if (weight.dim() > 1) == matrix] for matrix in (True, False)]
+        pairs = [(double(kind[0]), sum(weight.nbytes for weight in kind)) for kind in kinds if kind]
+        own = {key: value for key, value in group.items() if key not in KERNELS}
+        groups.append({**own, "params": [weight for weight, _ in pairs]})
+        doubled += pairs
+    try:
+        other = type(optimizer)(groups, **settings)
+        other.step()
+    except Exception:  # an optimizer of the user's own, whose constructor wants something else
+        return None
     total = 0.0
-    for kind in ([w for w in weights if w.dim() > 1], [w for w in weights if w.dim() < 2]):
-        if not kind:
-            continue
-        double = nn.Parameter(torch.ones((64,) * min(kind[0].dim(), 2) or (1,), dtype=kind[0].dtype))
-        double.grad = torch.ones_like(double)
-        try:
-            other = type(optimizer)([double], **settings)
-            other.step()
-        except Exception:  # an optimizer of the user's own, whose constructor wants something else
-            return None
-        kept = sum(value.nbytes for value in other.state[double].values() if isinstance(value, Tensor) and value.dim())
-        total += kept / double.nbytes * sum(weight.nbytes for weight in kind)
+    for weight, size in doubled:
+        kept = sum(value.nbytes for value in other.state[weight].values() if isinstance(value, Tensor) and value.dim())
+        total += kept / weight.nbytes * size
     return round(total)
+
+
+def double(weight: Tensor) -> nn.Parameter:
+    """A small stand-in, with a gradient."""
+    small = nn.Parameter(torch.ones((64,) * min(weight.dim(), 2) or (1,), dtype=weight.dtype))
+    small.grad = torch.ones_like(small)
+    return small

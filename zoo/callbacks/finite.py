@@ -18,6 +18,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from zoo.callbacks.agree import Agreement
+from zoo.callbacks.note import note
 from zoo.data import DataModule
 from zoo.tokenizers import Batch
 
@@ -105,8 +106,8 @@ class FiniteGuard(Callback):
         parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
         gradients = [local(weight.grad) for weight in parameters if weight.grad is not None]
         length = get_total_norm(gradients)
-        flags = [loss.isfinite().all().to(length.device) for loss, _ in seen] + [length.isfinite()]
-        *losses, gradient = torch.stack(flags).tolist()  # waits for the device
+        values = [*(loss.to(length.device).reshape(()) for loss, _ in seen), length]
+        *losses, gradient = torch.stack(values).isfinite().tolist()  # waits for the device
         wrong = not all(losses) or not (gradient or scaled_down(trainer) or not bad(gradients))
         if not self._agreement.largest(int(wrong))[0]:
             return
@@ -146,7 +147,7 @@ class FiniteGuard(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *rest: Any) -> None:
         self._batch = None
         if self.skipped:
-            pl_module.log("skipped_steps", float(self.skipped), batch_size=1)
+            note(pl_module, {"skipped_steps": float(self.skipped)})
 
     # ---- scores
 
@@ -175,9 +176,8 @@ def scaled_down(trainer: Trainer) -> bool:
 
 def local(value: Tensor) -> Tensor:
     """The values of a tensor that are in this process, dense."""
-    value = value.detach()
     value = value.to_local() if isinstance(value, DTensor) else value
-    return value.coalesce().values() if value.is_sparse else value
+    return value.detach().coalesce().values() if value.is_sparse else value
 
 
 def bad(values: Iterable[Tensor]) -> bool:

@@ -15,8 +15,10 @@ from lightning.pytorch.callbacks import EarlyStopping, WeightAveraging
 
 from zoo.callbacks.counters import BATCHES, EPOCHS, STAGES, keeps_gradients, settle_foreign, settle_live
 from zoo.data.order import Loader
+from zoo.data.share import share
 from zoo.tasks import Task
 from zoo.tasks.metrics import every
+from zoo.tasks.row import write
 
 NOTHING: dict[str, Any] = {"row": None, "scores": {}, "averaged": False, "closing": False, "ending": False}
 
@@ -63,7 +65,7 @@ class ExactResume(Callback):
     def draw(self, trainer: Trainer, purpose: str, number: int) -> None:
         """Seed the generators of torch, numpy and Python for a purpose."""
         base = int(os.environ.get("PL_GLOBAL_SEED", 0)) if self.seed is None else self.seed
-        text = f"{base} {trainer.global_rank} {purpose} {number}"
+        text = f"{base} {share(trainer)[0]} {purpose} {number}"
         value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1  # 63 bits
         random.seed(value)
         np.random.seed(value % 2**32)
@@ -113,7 +115,7 @@ class ExactResume(Callback):
         ending = epochs["completed"] < epochs["processed"]
         closing = settle_live(fit, trainer, self._validated)
         record = {
-            "row": row(trainer) if progress.completed < progress.processed else None,
+            "row": row(trainer, pl_module) if progress.completed < progress.processed else None,
             "scores": {name: float(value) for name, value in trainer.callback_metrics.items()},
             "averaged": self._averaged,
             "closing": closing,
@@ -213,17 +215,16 @@ class ExactResume(Callback):
         found, self._row = self._row, None
         if isinstance(pl_module, Task):
             found = {**found, **pl_module.interval()}
-        scores = {name: torch.tensor(value) for name, value in found.items()}  # of the precision of ``log``
-        trainer._logger_connector._callback_metrics.update(scores)
-        trainer._logger_connector.log_metrics({**scores, "epoch": trainer.current_epoch}, step=self._row_step)
+        write(trainer, found, self._row_step)
 
 
-def row(trainer: Trainer) -> dict[str, float] | None:
+def row(trainer: Trainer, module: LightningModule) -> dict[str, float] | None:
     """What has been logged at the end of a batch that is not over, as far as a row of metrics is due; else None."""
     connector = trainer._logger_connector
     if trainer.fit_loop._should_accumulate() or not connector.should_update_logs:
         return None
-    return {name: float(value) for name, value in connector.metrics["log"].items()}
+    noted = module.noted if isinstance(module, Task) else {}
+    return {**{name: float(value) for name, value in connector.metrics["log"].items()}, **noted}
 
 
 def gradients(module: LightningModule) -> dict[str, torch.Tensor]:

@@ -70,7 +70,9 @@ class Disk:
 
     def require_room(self) -> None:
         """Raise OSError where they do not fit beside one that is being written."""
-        there = sum(file.stat().st_size for folder in self.folders for file in folder.glob("*.ckpt"))
+        kept = [place for folder in self.folders for place in folder.glob("*.ckpt")]  # files, or folders of shards
+        files = [file for place in kept for file in (place.rglob("*") if place.is_dir() else [place])]
+        there = sum(file.stat().st_size for file in files)
         needed = max(self.needed - there, 0) + self.largest
         free = shutil.disk_usage(self.folder).free
         if needed > free:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from zoo.callbacks.cost import gradient_bytes, optimizer_bytes, weight_bytes
 from zoo.callbacks.throughput import flops
+from zoo.parallel.shards import own_class
 from zoo.runs.units import scaled
 
 
@@ -34,7 +35,7 @@ def parts(module: LightningModule) -> Table:
         counts = [(weight.numel(), weight.requires_grad) for weight in part.parameters()]
         if counts:
             trained = sum(count for count, wanted in counts if wanted)
-            table.add_row(name, type(part).__name__, f"{sum(count for count, _ in counts):,}", f"{trained:,}")
+            table.add_row(name, own_class(part).__name__, f"{sum(count for count, _ in counts):,}", f"{trained:,}")
     return table
 
 

@@ -11,6 +11,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from zoo.callbacks.cost import flops_per_sample, peak_flops
+from zoo.callbacks.note import note
+from zoo.data.share import first_reader
 from zoo.tasks import Task
 from zoo.tokenizers import Batch
 
@@ -71,12 +73,13 @@ class Throughput(Callback):
     ) -> None:
         for part in batch.values() if isinstance(batch, dict) else [batch]:
             if isinstance(part, Batch):
-                self._samples += len(part)
-                self._tokens = self._tokens + part.input.real.sum()
+                value, padding = part.input.value, part.input.padding
+                self._samples += len(value)
+                self._tokens += value.size(0) * value.size(1) if padding is None else padding.sum()
         step = trainer.global_step
         if step > self._step and step % trainer.log_every_n_steps == 0 and self._samples:
             self._count(trainer)
-            pl_module.log_dict({**self._so_far(), **self._rates()}, batch_size=1)
+            note(pl_module, {**self._so_far(), **self._rates()})
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._within_training(trainer):
@@ -102,6 +105,7 @@ class Throughput(Callback):
     def _everywhere(self, trainer: Trainer) -> tuple[int, int]:
         """Samples and tokens since the last count, in all processes, which all call this."""
         here = torch.tensor([self._samples, int(self._tokens)], device=trainer.strategy.root_device)  # waits for it
+        here = here * first_reader(trainer)
         all_of_them = here if trainer.world_size == 1 else trainer.strategy.reduce(here, reduce_op="sum")
         samples, tokens = all_of_them.tolist()
         return samples, tokens

@@ -11,7 +11,7 @@ from zoo.cli.arguments import Arguments
 SHELLS = ("bash", "fish", "zsh")
 VERBS = [  # those of zoo.__main__, which nothing imports; a test compares them
     *("fit", "validate", "test", "predict", "generate", "list", "compare", "convert", "verify", "diff"),
-    *("train-tokenizer", "schema", "completion"),
+    *("train-tokenizer", "tokenize", "plan", "schema", "completion"),
 ]
 OPTIONS = [  # the usual ones: every value of a config is one
     *("--config", "--model", "--model.backbone", "--model.tokenizer", "--data", "--data.root", "--ckpt_path"),

@@ -48,6 +48,8 @@ NOISE = (
     r".*you defined a .validation_step. but have no .val_dataloader",
     r".*isinstance\(treespec, LeafSpec\)",
     r".*Trying to infer the .batch_size. from an ambiguous collection",
+    r".*WeightAveraging callback with a model that overrides",
+    r".*WeightAveraging callback, but loading a checkpoint outside",
 )
 
 

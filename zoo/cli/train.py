@@ -20,7 +20,10 @@ from zoo.checkpoints.errors import naming
 from zoo.checkpoints.read import glance
 from zoo.cli import allow, configs, devices, explain, facts, last, limits, predictions, ranks, run, weights_and_biases
 from zoo.cli.errors import USAGE, UserError, guarded, quiet
+from zoo.cli.parsing import Remembering
 from zoo.cli.record import Record, curves
+from zoo.data.share import first_reader
+from zoo.memory import keep_freed_memory
 from zoo.tasks import Task
 
 DEFAULTS = {"use_distributed_sampler": False, "gradient_clip_val": 1.0, "log_every_n_steps": 10}
@@ -35,7 +38,7 @@ class ConfigFile(ActionConfigFile):
         ActionConfigFile.apply_config(parser, cfg, dest, limits.config(value))
 
 
-class Parser(LightningArgumentParser):
+class Parser(Remembering):
     """Accepts no abbreviations, and says what is wrong in one line instead of printing its usage."""
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -139,6 +142,8 @@ class ZooCLI(LightningCLI):
             super().instantiate_classes()
 
     def _run_subcommand(self, subcommand: str) -> None:
+        if self.trainer.strategy.root_device.type == "cpu":
+            keep_freed_memory()
         with limits.located(sys.argv[1:], kinds=(MisconfigurationException,)), naming(self.trainer):
             super()._run_subcommand(subcommand)
 
@@ -191,7 +196,8 @@ class ZooCLI(LightningCLI):
 
     def predict(self, **arguments: Any) -> None:
         """What LightningCLI calls for the verb; it would throw the predictions away."""
-        found = predictions.everywhere(self.trainer.predict(**arguments) or [])
+        own = self.trainer.predict(**arguments) or []
+        found = predictions.everywhere(own if first_reader(self.trainer) else [])
         if self.trainer.is_global_zero:
             files = predictions.save(found, Path(self.trainer.default_root_dir))
             print(f"predictions of {len(found)} batches: {', '.join(map(str, files))}")

@@ -7,7 +7,9 @@ from zoo.data.image import Images
 from zoo.data.module import DataModule
 from zoo.data.order import Loader, Order
 from zoo.data.pairs import Pairs
+from zoo.data.randaugment import ColorJitter, RandAugment, TrivialAugment
 from zoo.data.recording import read_audio
+from zoo.data.stream import Stream
 from zoo.data.text import Text
 from zoo.data.tones import goertzel
 
@@ -15,6 +17,7 @@ __all__ = [
     "Affine",
     "Audio",
     "Augment",
+    "ColorJitter",
     "Combined",
     "CropFlip",
     "DataModule",
@@ -24,9 +27,12 @@ __all__ = [
     "Mixup",
     "Order",
     "Pairs",
+    "RandAugment",
     "SpecAugment",
+    "Stream",
     "Text",
     "Transform",
+    "TrivialAugment",
     "goertzel",
     "read_audio",
 ]

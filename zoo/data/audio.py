@@ -34,8 +34,9 @@ class Audio(DataModule):
         seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
         on_bad: OnBad = "raise",
+        bucket: int = 0,
     ):
-        super().__init__(tokenizer, None, batch_size, workers, seed, augment, val, on_bad)
+        super().__init__(tokenizer, None, batch_size, workers, seed, augment, val, on_bad, bucket)
         self.root, self.label = root, label
 
     def read(self) -> Source:

@@ -35,13 +35,19 @@ class Field:
         return Encoded(self, tokenizer)
 
     def raw(self, index: list[int]) -> list | Tensor | Tokens:
-        """A batch: a list of raw items; of a field that is ready, (B, C, H, W) images or tokens.  Raises ValueError or
-        FileNotFoundError for one that cannot be read."""
+        """A batch: a list of raw items; of a field that is ready, (B, C, H, W) images, a list of images of different
+        sizes, or tokens.  Raises ValueError or FileNotFoundError for one that cannot be read."""
         raise NotImplementedError
 
     def name(self, i: int) -> str:
         """What an error calls a sample: its file, where it has one."""
         return f"sample {i}"
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """(N,) figures that grow with the tokens of each sample, such as characters or bytes, as far as they are known
+        without reading; None where all samples are of one length."""
+        return None
 
     @property
     def size(self) -> int:
@@ -67,6 +73,10 @@ class Texts(Field):
         return [self.values[i] for i in index]
 
     @property
+    def lengths(self) -> Tensor | None:
+        return torch.tensor([len(text) for text in self.values])
+
+    @property
     def size(self) -> int:
         return sum(map(len, self.values))
 
@@ -77,6 +87,10 @@ class Documents(Texts):
     def __init__(self, values: Sequence[str], length: int):
         super().__init__(values)
         self.length = length
+
+    @property
+    def lengths(self) -> Tensor | None:
+        return None
 
     def ready(self, tokenizer: Tokenizer) -> Field:
         ids = torch.cat([tokenizer.encode(text).int() for text in self.values])
@@ -118,6 +132,10 @@ class Encoded(Field):
             return self.tokenizer.encode(item)
         except ValueError as error:
             raise ValueError(f"{self.field.name(i)}: {error}") from None
+
+    @property
+    def lengths(self) -> Tensor | None:
+        return self.field.lengths
 
     @property
     def size(self) -> int:

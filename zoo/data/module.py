@@ -12,9 +12,12 @@ from torch import Tensor
 
 from zoo.data.augment import Augment
 from zoo.data.bad import BadItems, OnBad
+from zoo.data.by_length import ByLength
 from zoo.data.field import Field, Samples, Source
 from zoo.data.order import Loader, Order
+from zoo.data.share import share
 from zoo.data.split import Split
+from zoo.data.streamed import Streamed, StreamSet
 from zoo.data.worker import outlive, require_sockets
 from zoo.rng import sample_keys
 from zoo.tokenizers import Batch, Tokenizer
@@ -32,6 +35,9 @@ class DataModule(pl.LightningDataModule):
     ``on_bad`` says what an item does that cannot be read, such as a truncated file or a line that is no JSON: "raise"
     stops the run with its name, "skip" leaves it out of its batch and lists it in ``skipped``, which changes nothing
     else: not the order, not what is held out, not how a run resumes.
+
+    ``bucket`` makes batches of samples of similar length, which leave less padding: each so many batches of the order
+    that was drawn are sorted by length, and then the batches change places; 0 takes samples as they were drawn.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class DataModule(pl.LightningDataModule):
         augment: list[Augment] | Augment | None = None,
         val: float = 0.1,
         on_bad: OnBad = "raise",
+        bucket: int = 0,
     ):
         super().__init__()
         if batch_size < 1 or workers < 0:
@@ -57,6 +64,9 @@ class DataModule(pl.LightningDataModule):
         self.seed = int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
         self.augment = [augment] if isinstance(augment, Augment) else list(augment or [])
         self.val = val
+        if bucket < 0:
+            raise ValueError(f"bucket={bucket}: give a number of batches that are sorted by length, or 0")
+        self.bucket = bucket
         self.bad = BadItems(on_bad)
         self.task: pl.LightningModule | None = None  # whose tokenizers to use; None: the module that the trainer trains
         self._sets: dict = {}
@@ -122,14 +132,21 @@ class DataModule(pl.LightningDataModule):
         if split not in self.source.splits:
             raise ValueError(f"{type(self).__name__} has no {split} samples: give val a share above 0")
         samples, train = self._set(split), split == "train"
-        trainer = self.trainer
-        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        rank, world = share(self.trainer)
         if self.workers:
             require_sockets()
+        field = self.source.splits[split].input
+        if isinstance(field, Streamed):
+            return self._stream(field, rank, world, repeats)
+        by_length = self._by_length(samples.samples) if train and self.bucket else None
+        order = Order(len(samples), self.seed, rank, world, train, repeats, by_length, self.batch_size)
+        return self._loader(samples, order)
+
+    def _loader(self, samples: Split | StreamSet, order: Order) -> Loader:
         loader = Loader(
             samples,
             batch_size=self.batch_size,
-            sampler=Order(len(samples), self.seed, rank, world, shuffle=train, repeats=repeats),
+            sampler=order,
             collate_fn=_same,
             num_workers=self.workers,
             worker_init_fn=outlive,
@@ -138,6 +155,19 @@ class DataModule(pl.LightningDataModule):
         )
         loader.skipped = self.bad.found
         return loader
+
+    def _stream(self, field: Streamed, rank: int, world: int, repeats: int) -> Loader:
+        stream = StreamSet(field, self._find("tokenizer"), self.batch_size, self.seed, rank, world, self.workers)
+        return self._loader(stream, Order(len(stream), self.seed, rank, world, shuffle=False, repeats=repeats))
+
+    def _by_length(self, samples: Samples) -> ByLength:
+        """By the lengths of all fields together."""
+        lengths = [found for field in samples.fields if (found := field.lengths) is not None]
+        if not lengths:
+            raise ValueError(
+                f"bucket={self.bucket}: {type(self).__name__} has no lengths to sort by here; leave it out"
+            )
+        return ByLength(torch.stack(lengths).sum(0), self.bucket)
 
     def sample(self, split: str, count: int) -> Batch:
         """``count`` samples from all over a split, fewer if it has fewer, as a batch that is made in this process."""

@@ -45,8 +45,9 @@ class Pairs(DataModule):
         seed: int | None = None,
         augment: list[Augment] | Augment | None = None,
         on_bad: OnBad = "raise",
+        bucket: int = 0,
     ):
-        super().__init__(tokenizer, target_tokenizer, batch_size, workers, seed, augment, val, on_bad)
+        super().__init__(tokenizer, target_tokenizer, batch_size, workers, seed, augment, val, on_bad, bucket)
         self.root, self.source_field, self.target_field = root, source, target
 
     def read(self) -> Source:

@@ -43,6 +43,11 @@ class Recordings(Field):
         return str(self.files[i])
 
     @property
+    def lengths(self) -> torch.Tensor | None:
+        """Bytes, which in files of one format go by the seconds."""
+        return torch.tensor([stored([file]) for file in self.files])
+
+    @property
     def size(self) -> int:
         return stored(self.files)
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from zoo.data.augment import Augment
 from zoo.data.bad import DAMAGE, sentence
 from zoo.data.field import Samples
+from zoo.data.sizes import image_tokens
 from zoo.rng import sample_keys
 from zoo.tokenizers import Batch, Tokenizer, Tokens
 
@@ -52,6 +53,17 @@ class Split:
         skipped = tuple(self.bad[index] for _, index in pairs if index in self.bad)
         return self._batch(good, raw, skipped) if good else Batch(Tokens(torch.zeros(0, 0)), skipped=skipped)
 
+    def batch(self, epoch: Tensor, index: Tensor, key: Tensor) -> Batch:
+        """The same of (B,) epochs and indices whose keys, see ``keys``, are known already."""
+        if self.bad is None:
+            places = index.tolist()
+            return self._made([field.raw(places) for field in self.samples.fields], index, key)
+        return self.__getitems__(list(zip(epoch.tolist(), index.tolist())))
+
+    def keys(self, epoch: Tensor, index: Tensor) -> Tensor:
+        """(B,) the random keys of samples."""
+        return sample_keys(self.seed, epoch, index)
+
     def _raw(self, pairs: list[Pair]) -> list[Raw]:
         """What each field has for the samples."""
         index = [index for _, index in pairs]
@@ -84,21 +96,17 @@ class Split:
 
     def _batch(self, pairs: list[Pair], raw: list[Raw], skipped: tuple[str, ...] = ()) -> Batch:
         epoch, index = torch.tensor(pairs).unbind(1)
-        key = sample_keys(self.seed, epoch, index)
+        return self._made(raw, index, self.keys(epoch, index), skipped)
+
+    def _made(self, raw: list[Raw], index: Tensor, key: Tensor, skipped: tuple[str, ...] = ()) -> Batch:
         label = None if self.samples.label is None else self.samples.label[index]
         value, target = raw[0], None
-        if isinstance(value, Tensor):  # (B, C, H, W)
-            for augment in self.augment:
-                value = augment.image(value, key)
-            for augment in self.augment:
-                value, label = augment.mix(value, label, self.classes, key)
-        value = _tokens(value, self.tokenizer)
+        if not isinstance(value, Tokens):
+            value, label = image_tokens(value, label, key, self.augment, self.classes, self.tokenizer)
         for augment in self.augment:
             value = augment.tokens(value, key)
         if self.target_tokenizer is not None:
-            target = _tokens(raw[1], self.target_tokenizer)
+            target = raw[1]
+            if not isinstance(target, Tokens):
+                target, _ = image_tokens(target, None, key, [], 0, self.target_tokenizer)
         return Batch(value, target, label, key, skipped)
-
-
-def _tokens(value: Any, tokenizer: Tokenizer) -> Tokens:
-    return Tokens(tokenizer.encode(value)) if isinstance(value, Tensor) else value

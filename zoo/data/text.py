@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.data.bad import BadItems, OnBad
+from zoo.data.corpus import hugging_face
 from zoo.data.embedded import topics
 from zoo.data.field import Documents, Samples, Source, Texts
 from zoo.data.files import by_split, existing, manifests, read_text
 from zoo.data.module import DataModule
 from zoo.data.records import Rows, checked, label_ids, no_label, no_text, records
+from zoo.data.sharded import ShardBlocks
+from zoo.data.shards import Index, is_sharded, read_index
 from zoo.tokenizers import Tokenizer
 
 SUFFIXES = (".txt", ".txt.gz")
@@ -19,8 +22,11 @@ class Text(DataModule):
 
     ``root``: None for Python's help topics; a .txt file (or .txt.gz), or a folder of them, which are one split each
     where they (or folders of them) are named train*, val* and test*; JSONL with the text at ``key``; "hf:NAME" or
-    "hf:NAME:CONFIG" for a data set of the ``datasets`` package.  Without a validation split the last ``val`` of the
-    text is held out; of labelled records, a random share.
+    "hf:NAME:CONFIG" for a data set of the ``datasets`` package; a folder of token shards, which ``python -m zoo
+    tokenize`` makes of a corpus of any size, and which the task's tokenizer must have made.  Without a validation split
+    the last ``val`` of the text is held out; of labelled records, a random share.
+
+    ``bucket``, of records: see ``DataModule``.
     """
 
     def __init__(
@@ -35,8 +41,9 @@ class Text(DataModule):
         workers: int = 0,
         seed: int | None = None,
         on_bad: OnBad = "raise",
+        bucket: int = 0,
     ):
-        super().__init__(tokenizer, None, batch_size, workers, seed, None, val, on_bad)
+        super().__init__(tokenizer, None, batch_size, workers, seed, None, val, on_bad, bucket)
         if length < 1:
             raise ValueError(f"length={length}: a block has at least 1 id")
         self.root, self.length, self.key, self.label = root, length, key, label
@@ -44,8 +51,11 @@ class Text(DataModule):
     def read(self) -> Source:
         if self.root and self.root.startswith("hf:"):
             splits = hugging_face(self.root[3:])
-            return self._from_rows({split: {self.root: dict(enumerate(rows, 1))} for split, rows in splits.items()})
-        path = self.root and existing(self.root, "a .txt file, a folder of .txt files, or JSONL")
+            rows = {split: {self.root: dict(enumerate(found.to_list(), 1))} for split, found in splits.items()}
+            return self._from_rows(rows)
+        path = self.root and existing(self.root, "a .txt file, a folder of .txt files or of token shards, or JSONL")
+        if path and is_sharded(path) and not self.label:
+            return self._from_shards(read_index(path))
         if path and (found := manifests(path)):
             return self._from_rows(
                 {split: {str(file): records(file, self.bad) for file in files} for split, files in found.items()}
@@ -67,6 +77,12 @@ class Text(DataModule):
         labels = {split: [row[self.label] for row in rows] for split, rows in splits.items()}
         classes, ids = label_ids(str(self.root), labels)
         return Source({split: Samples(Texts(texts[split]), None, ids[split]) for split in texts}, classes)
+
+    def _from_shards(self, index: Index) -> Source:
+        found = {split: ShardBlocks(index, split, self.length) for split in index.splits if index.tokens(split)}
+        if "val" not in found and self.val:
+            found["train"], found["val"] = found["train"].parted(self.val)
+        return Source({split: Samples(blocks) for split, blocks in found.items()}, [])
 
     def _blocks(self, texts: dict[str, list[str]]) -> Source:
         if "val" not in texts and self.val:
@@ -108,18 +124,3 @@ def _read(file: Path) -> str:
     if not text:
         raise ValueError(f"{file}: is empty")
     return text
-
-
-def hugging_face(name: str) -> dict[str, list[dict]]:
-    """Records by split of a data set of the ``datasets`` package: ``name`` is NAME or NAME:CONFIG."""
-    try:
-        import datasets
-    except ImportError:
-        raise ValueError(f"hf:{name}: needs the datasets package: pip install datasets") from None
-    try:
-        found = datasets.load_dataset(*name.split(":", 1))
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).split("\n")[0]
-        raise ValueError(f"hf:{name}: cannot be loaded ({reason})") from None
-    names = {"train": "train", "validation": "val", "test": "test"}
-    return {names[split]: rows.to_list() for split, rows in found.items() if split in names}

@@ -53,6 +53,10 @@ class Tones(Field):
         return sample_keys(self.seed, list(COUNTS).index(self.split), torch.tensor([self.index[i]]))
 
     @property
+    def lengths(self) -> Tensor:
+        return torch.tensor([len(self.keys(i)) for i in range(len(self))])
+
+    @property
     def size(self) -> int:
         return self.seed
 

@@ -22,6 +22,8 @@ def begun(tokenizer: Tokenizer, x: Tokens | Iterable[Any], read: Callable[[Any],
     if isinstance(x, Tensor) and isinstance(tokenizer, TextTokenizer):
         x = Tokens(x)
     if isinstance(x, Tokens):
+        if tokenizer.gaps and bool(x.broken.any()):
+            raise ValueError("an image that is narrower than its grid cannot be gone on from; give one of its width")
         items = [value[real] for value, real in zip(x.value, x.real, strict=True)]
     else:
         if isinstance(x, str):

@@ -51,17 +51,17 @@ class CausalLM(WritingTask, OneSequence):
         self.begin(backbone, "embed", "head")
 
     def forward(self, tokens: Tokens, cache: Cache | None = None) -> Tensor:
-        """Tokens -> (B, T, D) states, each having seen the tokens up to its own.  Padding on the right needs no mask:
-        nobody looks that way."""
-        return self.backbone(self.embed(tokens.value), cache=cache)
+        """Tokens -> (B, T, D) states, each having seen the tokens up to its own."""
+        x = self.embed(tokens.value, padding=tokens.padding)
+        return self.backbone(x, padding=tokens.padding, cache=cache)
 
     def step(self, batch: Batch, training: bool) -> Scores:
-        tokens = batch.input
-        states, target = self(tokens)[:, :-1], tokens.value[:, 1:]
-        if tokens.padding is None:
-            return self.tokenizer.score(self.head(states.flatten(0, 1)), target.flatten(0, 1))
-        real = tokens.padding[:, 1:]
-        return self.tokenizer.score(self.head(states[real]), target[real])
+        states, target, real = self(batch.input), batch.input.value, batch.input.padding
+        if real is None:
+            return self.tokenizer.score_states(self.head, states[:, :-1].flatten(0, 1), target[:, 1:].flatten(0, 1))
+        place = real.cumsum(1)  # the next token is the next real one, wherever it stands
+        last, first = place == place[:, -1:], place == 1
+        return self.tokenizer.score_states(self.head, states[real & ~last], target[real & ~first])
 
     def derive(self, means: dict[str, float]) -> dict[str, float]:
         return self.tokenizer.derive(means)
@@ -89,16 +89,19 @@ class CausalLM(WritingTask, OneSequence):
         """The second half of each sequence, written on from the first: texts, or whole images and spectrograms."""
         value, real = batch.input.value, batch.input.real
         given = int(real.sum(1).min()) // 2
-        return self.generate(Tokens(value[:, : max(1, given)])).outputs
+        return self.generate(Tokens(value[:, : max(1, given)], real[:, : max(1, given)])).outputs
 
     def sheets(self, batch: Batch) -> list[Picture]:
-        truths = sequences(batch.input)
+        whole, count = ~batch.input.broken, batch.input.real.sum(1)
+        if not whole.any():  # all are images that are narrower than their grid
+            return []
+        truths = [truth for truth, kept in zip(sequences(self.tokenizer, batch.input), whole) if kept]
         if self.tokenizer.length is None:  # an image is completed, a longer text or sound only so far
             truths = [truth[:LONGEST] for truth in truths]
-        given = max(1, min(map(len, truths)) // 2)
+        given = max(1, min(int(count[whole].min()), *map(len, truths)) // 2)
         start = torch.stack([truth[:given] for truth in truths])
         written = self.generate(Tokens(start), max(map(len, truths)) - given).tokens
-        whole = [torch.cat(pair) for pair in zip(start, written, strict=True)]
-        rows = [self.tokenizer.continued(t, w[: len(t)], given) for t, w in zip(truths, whole, strict=True)]
+        ends = [torch.cat(pair) for pair in zip(start, written, strict=True)]
+        rows = [self.tokenizer.continued(t, w[: len(t)], given) for t, w in zip(truths, ends, strict=True)]
         title = f"Continued after the first {given} tokens, the likeliest one each time"
         return [Sheet("continued", title, columns(self.tokenizer, rows))]

@@ -6,15 +6,17 @@ import math
 from collections.abc import Callable
 
 import torch
-import torch.distributed.nn
+import torch.distributed
 import torch.nn.functional as F
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
+from torch.distributed._functional_collectives import all_gather_tensor_autograd
 
 from zoo.nn import Backbone, Mean, Pool
 from zoo.pictures import Column, Picture, Sheet
 from zoo.tasks.metrics import distributed, every
 from zoo.tasks.schedule import Schedule, WarmupCosine
+from zoo.tasks.sharded import Group
 from zoo.tasks.showing import decoded
 from zoo.tasks.task import Task, extended
 from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
@@ -106,8 +108,8 @@ class Contrastive(Task):
         if not training:
             self.kept.append((a.detach().cpu(), b.detach().cpu()))
         spread = training and distributed()
-        all_a, all_b = (together(side) if spread else side for side in (a, b))
-        first = len(a) * torch.distributed.get_rank() if spread else 0
+        all_a, all_b = (together(side, self.readers) if spread else side for side in (a, b))
+        first = len(a) * torch.distributed.get_rank(self.readers) if spread else 0
         truth = torch.arange(first, first + len(a), device=a.device)
         sides = [self.scale.exp() * own @ others.mT for own, others in ((a, all_b), (b, all_a))]
         loss = sum(F.cross_entropy(side, truth, reduction="sum") for side in sides) / 2
@@ -116,7 +118,7 @@ class Contrastive(Task):
 
     def measure(self, texts: list[tuple[str, str]]) -> dict[str, float]:
         """Recall over the whole split: how often an input's target is among its nearest 1, 5 and 10 of all."""
-        kept, self.kept = every([(a, b) for a, b in self.kept]), []
+        kept, self.kept = every([(a, b) for a, b in self.kept], self.readers), []
         if not kept:
             return {}
         a, b = (torch.cat(side) for side in zip(*kept, strict=True))
@@ -146,9 +148,9 @@ def unit(x: Tensor, projection: nn.Module | None) -> Tensor:
     return F.normalize(x if projection is None else projection(x), dim=-1)
 
 
-def together(side: Tensor) -> Tensor:
+def together(side: Tensor, group: Group) -> Tensor:
     """(N, E) of each process -> (W N, E) of all, through which gradients flow back to where the vectors were made."""
-    return torch.cat(torch.distributed.nn.functional.all_gather(side))
+    return all_gather_tensor_autograd(side, gather_dim=0, group=group or torch.distributed.group.WORLD)
 
 
 def ranks(a: Tensor, b: Tensor, own: Tensor) -> Tensor:

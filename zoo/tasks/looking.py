@@ -2,6 +2,7 @@
 
 # Shapes: B batch, T tokens (queries), S keys, H heads.
 
+import torch
 from torch import Tensor
 
 from zoo.pictures import Picture, Sheet, Weights
@@ -16,25 +17,27 @@ def within(tokenizer: Tokenizer, tokens: Tokens, embed: Embed, maps: Tensor, ahe
     """A sequence that looks at itself: ``maps`` (B, H, T, S), with ``ahead`` tokens of the pool in front.  Of text the
     first sample is shown, all tokens by all; else what the pool's tokens look at, or the mean of all tokens.  Nothing
     is shown of an embedding whose tokens are no stretches of the sequence (``PatchFrames``)."""
-    values = sequences(tokens)
+    values = sequences(tokenizer, tokens)
     if maps.size(-1) - ahead > tokens.value.size(1):
         return []
     labels = tokenizer.labels(values[0])
     if labels is not None:
         names = [f"[{i + 1}]" for i in range(ahead)] + labels
         return [matrix("Attention of the last layer", maps[0, :, : len(names), : len(names)], names, names)]
-    counts = lengths(tokens, embed, maps.size(-1) - ahead)
+    padding = embed.padding(tokens.padding)
+    padding = maps.new_ones(len(maps), maps.size(-1) - ahead, dtype=torch.bool) if padding is None else padding
     rows = []
-    for value, weights, count in zip(values, maps, counts, strict=True):
-        seen = weights[:, : ahead or count, ahead : ahead + count].mean(1)  # (H, S)
+    for value, weights, real in zip(values, maps, padding, strict=True):
+        who = weights[:, :ahead] if ahead else weights[:, real]
+        seen = tokenizer.unpadded(who.mean(1)[:, ahead:].mT, real).mT  # (H, S)
         rows.append(tokenizer.regarded(value, seen.cpu()))
     columns = []
     for heading in rows[0]:
         over = [row[heading][1] for row in rows]
         found = None if over[0] is None else [weights for weights in over if weights is not None]
         columns.append(column(heading, tokenizer, [row[heading][0] for row in rows], found))
-    who = "the pool's token" if ahead else "all tokens, on average,"
-    return [Sheet("attention", f"What {who} looked at in the last layer", columns)]
+    whose = "the pool's token" if ahead else "all tokens, on average,"
+    return [Sheet("attention", f"What {whose} looked at in the last layer", columns)]
 
 
 def across(source: Side, target: Side, maps: Tensor) -> list[Picture]:
@@ -42,7 +45,7 @@ def across(source: Side, target: Side, maps: Tensor) -> list[Picture]:
     sizes, names = [], []
     for (tokenizer, tokens, embed), size in ((target, maps.size(2)), (source, maps.size(3))):
         sizes.append(lengths(tokens, embed, size)[0])
-        names.append(tokenizer.labels(sequences(tokens)[0]) or [])
+        names.append(tokenizer.labels(sequences(tokenizer, tokens)[0]) or [])
     weights = maps[0, :, : sizes[0], : sizes[1]]
     return [matrix("What the decoder looked at in the source before each token, last layer", weights, *names)]
 

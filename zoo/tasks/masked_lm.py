@@ -42,7 +42,7 @@ class MaskedLM(OneSequence):
 
     def forward(self, tokens: Tokens, hidden: Tensor | None = None) -> Tensor:
         """Tokens, with those where ``hidden`` (B, T) is True made invisible -> (B, T, D) states."""
-        return self.backbone(self.embed(tokens.value, hidden, tokens.types), padding=tokens.padding)
+        return self.backbone(self.embed(tokens.value, hidden, tokens.types, tokens.padding), padding=tokens.padding)
 
     def hide(self, batch: Batch) -> Tensor:
         """(B, T) True where this batch's tokens are to be guessed."""
@@ -53,7 +53,7 @@ class MaskedLM(OneSequence):
     def step(self, batch: Batch, training: bool) -> Scores:
         hidden = self.hide(batch)
         states = self(batch.input, hidden)[hidden]  # (hidden tokens, D)
-        return self.tokenizer.score(self.head(states), batch.input.value[hidden])
+        return self.tokenizer.score_states(self.head, states, batch.input.value[hidden])
 
     def derive(self, means: dict[str, float]) -> dict[str, float]:
         return self.tokenizer.derive(means)
@@ -70,6 +70,10 @@ class MaskedLM(OneSequence):
         batch = keyed(batch)
         guess, hidden = self.predict_step(batch, 0), self.hide(batch)
         parts = zip(batch.input.value, guess, hidden, batch.input.real, strict=True)
-        rows = [self.tokenizer.guessed(value[real], new[real], mask[real]) for value, new, mask, real in parts]
+        own = self.tokenizer.unpadded
+        rows = [
+            self.tokenizer.guessed(own(value, real), own(new, real), own(mask.float(), real) > 0)
+            for value, new, mask, real in parts
+        ]
         title = f"Hidden {self.tokenizer.unit} guessed from the others"
         return [Sheet("masked", title, columns(self.tokenizer, rows))]

@@ -16,17 +16,27 @@ class Meter:
     """Sums of scores and weights, kept on the device until somebody asks for the means."""
 
     def __init__(self):
-        self.sums: dict[str, Tensor] = {}
+        self.sums: dict[str, tuple[Tensor, Tensor]] = {}  # in double precision
         self.texts: list[tuple[str, str]] = []  # (hypothesis, reference)
 
+    @torch.no_grad()
     def add(self, scores: Scores) -> None:
+        """In place, since this is done at every step."""
         for name, (total, weight) in scores.items():
-            pair = torch.stack((total.detach().double(), weight.detach().double().to(total.device)))
-            self.sums[name] = self.sums[name].to(pair.device) + pair if name in self.sums else pair
+            kept = self.sums.get(name) or zeros(total)
+            if kept[0].device != total.device:  # it was read from a checkpoint
+                kept = (kept[0].to(total.device), kept[1].to(total.device))
+            self.sums[name] = kept
+            kept[0].add_(total)
+            kept[1].add_(weight.to(total.device))
 
     def state(self) -> dict[str, list[float]]:
-        """The sums and weights as plain numbers."""
-        return {name: pair.tolist() for name, pair in self.sums.items()}
+        """The sums and weights as plain numbers; the device is waited for once."""
+        if not self.sums:
+            return {}
+        device = next(iter(self.sums.values()))[0].device
+        values = torch.stack([value.to(device) for pair in self.sums.values() for value in pair]).tolist()
+        return {name: values[2 * i : 2 * i + 2] for i, name in enumerate(self.sums)}
 
     @classmethod
     def restored(cls, *states: dict[str, list[float]]) -> "Meter":
@@ -47,8 +57,13 @@ class Meter:
         return whole
 
     def means(self) -> dict[str, float]:
-        pairs = {name: pair.tolist() for name, pair in self.sums.items()}
-        return {name: total / weight for name, (total, weight) in pairs.items() if weight}
+        return {name: total / weight for name, (total, weight) in self.state().items() if weight}
+
+
+def zeros(like: Tensor) -> tuple[Tensor, Tensor]:
+    """A sum and a weight to begin with, on the device of a score."""
+    first, second = torch.zeros(2, dtype=torch.double, device=like.device)
+    return first, second
 
 
 def distributed() -> bool:
@@ -56,12 +71,12 @@ def distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def every(items: list) -> list:
-    """The items of all processes together; every one must call this."""
+def every(items: list, group: torch.distributed.ProcessGroup | None = None) -> list:
+    """The items of all processes, or of those of a group, together; every one must call this."""
     if not distributed():
         return items
-    parts: list = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(parts, items)
+    parts: list = [None] * torch.distributed.get_world_size(group)
+    torch.distributed.all_gather_object(parts, items, group)
     return [item for part in parts for item in part]
 
 

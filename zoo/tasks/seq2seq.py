@@ -50,6 +50,8 @@ class Seq2Seq(WritingTask):
         super().__init__(optimizer, schedule)
         require_causal(backbone.decoder, "Seq2Seq")
         self.tokenizer, self.target_tokenizer = tokenizer, target_tokenizer or tokenizer
+        if self.target_tokenizer.gaps:
+            raise ValueError("Seq2Seq writes images of one size: give the target's tokenizer another resize, or none")
         self.label_smoothing, self.metrics = label_smoothing, metrics or []
         self.decode_batches, self.generation = decode_batches, generation
         self.embed = tokenizer.embed(backbone.dim)
@@ -64,13 +66,14 @@ class Seq2Seq(WritingTask):
     def encode(self, source: Tokens) -> tuple[Tensor, Tensor | None]:
         """The memory (B, M, D) that the decoder reads, and its padding."""
         padding = self.embed.padding(source.padding)
-        return self.backbone.encoder(self.embed(source.value), padding=padding), padding
+        return self.backbone.encoder(self.embed(source.value, padding=source.padding), padding=padding), padding
 
     def forward(self, source: Tokens, target: Tokens) -> Tensor:
         """(B, T, D) states: the t-th has read the source and the target before t."""
         memory, padding = self.encode(source)
         x = torch.cat((self.target_embed.start(len(target)), self.target_embed(target.value[:, :-1])), 1)
-        return self.backbone.decoder(x, memory=memory, memory_padding=padding)
+        # the state that writes a token counts where that token does
+        return self.backbone.decoder(x, padding=target.padding, memory=memory, memory_padding=padding)
 
     def states(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
         return self.encode(tokens)
@@ -89,7 +92,8 @@ class Seq2Seq(WritingTask):
         target = self.target_tokenizer.written(batch.target)
         states = self(batch.input, target)
         smoothing = self.label_smoothing if training else 0.0
-        return self.target_tokenizer.score(self.head(states[target.real]), target.value[target.real], smoothing)
+        real = target.real
+        return self.target_tokenizer.score_states(self.head, states[real], target.value[real], smoothing)
 
     def derive(self, means: dict[str, float]) -> dict[str, float]:
         return self.target_tokenizer.derive(means)
@@ -144,7 +148,7 @@ class Seq2Seq(WritingTask):
 
     def sheets(self, batch: Batch) -> list[Picture]:
         assert batch.target is not None and self.target_tokenizer is not None
-        tokenizer, references = self.target_tokenizer, sequences(batch.target)
+        tokenizer, references = self.target_tokenizer, sequences(self.target_tokenizer, batch.target)
         longest = max(map(len, references))
         written = self.generate(batch.input, longest if tokenizer.endless else None).tokens
         if tokenizer.endless:

@@ -41,11 +41,11 @@ def columns(tokenizer: Tokenizer, rows: Sequence[dict[str, Any]]) -> list[Column
     return [column(heading, tokenizer, [row[heading] for row in rows]) for heading in rows[0]]
 
 
-def sequences(tokens: Tokens) -> list[Tensor]:
-    """Each sample's real tokens: (T,) or (T, F)."""
-    return [value[real] for value, real in zip(tokens.value, tokens.real, strict=True)]
+def sequences(tokenizer: Tokenizer, tokens: Tokens) -> list[Tensor]:
+    """Each sample's real tokens as ``decode`` takes them: (T,) or (T, F)."""
+    return [tokenizer.unpadded(value, real) for value, real in zip(tokens.value, tokens.real, strict=True)]
 
 
 def decoded(heading: str, tokenizer: Tokenizer, tokens: Tokens) -> Column:
     """A batch as it is."""
-    return column(heading, tokenizer, [tokenizer.decode(value) for value in sequences(tokens)])
+    return column(heading, tokenizer, [tokenizer.decode(value) for value in sequences(tokenizer, tokens)])

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.nn import Backbone, EncoderDecoder, Learned2d, Pool, Sinusoidal2d
+from zoo.parallel.shards import gathered
 from zoo.tokenizers import Batch, Tokenizer, Tokens
 
 Raw: TypeAlias = "Tokens | Iterable[Any]"  # tokens, a batch of images (B, C, H, W), or a list of raw items
@@ -154,11 +155,13 @@ class Surface(nn.Module):
 
 @contextmanager
 def evaluating(task: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the time of a ``with``; then each part has its own mode again."""
+    """Evaluation mode for the time of a ``with``; then each part has its own mode again.  Weights are whole on each
+    device."""
     modes = {part: part.training for part in task.modules()}
     task.eval()
     try:
-        yield
+        with gathered(task):
+            yield
     finally:
         for part, mode in modes.items():
             part.training = mode

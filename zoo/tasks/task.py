@@ -16,11 +16,13 @@ from zoo.tasks.looking import last, within
 from zoo.tasks.metrics import Meter, every
 from zoo.tasks.optimized import Optimized
 from zoo.tasks.remembered import refuse_conflicts
+from zoo.tasks.row import watch, write
 from zoo.tasks.schedule import Schedule, WarmupCosine
 from zoo.tasks.sharded import Sharded
 from zoo.tasks.showing import still
 from zoo.tasks.surface import Surface
 from zoo.tasks.tuning import Tuning
+from zoo.tasks.window import Window
 from zoo.tokenizers import Batch, Embed, Scores, Tokenizer, Tokens
 
 
@@ -40,7 +42,8 @@ class Task(Described, Surface, Tuning, Optimized, Sharded):
         super().__init__()
         self.optimizer, self.schedule = optimizer, schedule
         self.meters = {stage: Meter() for stage in ("train", "val", "test")}
-        self._logged = 0
+        self._logged, self._window = 0, Window()
+        self.noted: dict[str, float] = {}  # what callbacks have to say in the next row of metrics
         if self._arguments is not None:
             loader = {"_class_path": path(type(self)), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
             self.save_hyperparameters({**without_secrets(self._arguments), **loader}, logger=False)
@@ -76,6 +79,16 @@ class Task(Described, Surface, Tuning, Optimized, Sharded):
 
     # ---- training
 
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Lightning's hook: nothing where the batch is there already, and a GPU copies pinned memory while Python goes
+        on, for which Lightning waits where a batch is no tensor."""
+        if isinstance(batch, dict):
+            return {name: self.transfer_batch_to_device(part, device, dataloader_idx) for name, part in batch.items()}
+        if not isinstance(batch, Batch):
+            return super().transfer_batch_to_device(batch, device, dataloader_idx)
+        there = batch.input.value.device == device
+        return batch if there else batch.to(device, non_blocking=device.type == "cuda")
+
     def setup(self, stage: str) -> None:
         if stage == "fit" and not self.training:  # a loaded checkpoint is handed over in evaluation mode
             self.train()
@@ -84,12 +97,14 @@ class Task(Described, Surface, Tuning, Optimized, Sharded):
         self.trained_steps = checkpoint.get("global_step", 0)
         if self._trainer is not None and self.trainer.state.fn == "fit":
             self._restore_interval(checkpoint.get("interval") or {"logged": 0, "sums": []})
+            self._window = Window.restored(checkpoint.get("window") or [])
         remembered = checkpoint.get("hyper_parameters") or {}
         refuse_conflicts(self._arguments or {}, remembered, self.state_dict(), checkpoint.get("state_dict") or {})
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keeps what each process has summed up since it was last logged."""
+        """Keeps what each process has summed up since it was last logged, and what a step that has begun weighs."""
         checkpoint["interval"] = {"logged": self._logged, "sums": every([self.meters["train"].state()])}
+        checkpoint["window"] = self._window.state()
 
     def _restore_interval(self, saved: dict[str, Any]) -> None:
         """Each process gets its own back; where there were more or fewer, the first gets all."""
@@ -100,12 +115,17 @@ class Task(Described, Surface, Tuning, Optimized, Sharded):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         scores = self.step(batch, training=True)
         self.meters["train"].add(scores)
-        total, weight = scores["loss"]
-        return total / weight
+        return self.per_weight(*scores["loss"], batch_idx)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        for name, value in self.interval().items():
-            self.log(name, value, prog_bar=name == "train/loss", on_step=True)
+        if found := self.interval():
+            write(self.trainer, {**self.noted, **found})
+            self.noted = {}
+
+    def note(self, scores: dict[str, float]) -> None:
+        """Scores of a callback: seen at once by others, and logged with the interval that lasts, or ends, now."""
+        watch(self.trainer, scores)
+        self.noted |= scores
 
     def interval(self) -> dict[str, float]:
         """What is logged at the end of an interval, once: the means since the last one, over all processes, which all
@@ -141,6 +161,7 @@ class Task(Described, Surface, Tuning, Optimized, Sharded):
 
     def report(self, stage: str) -> None:
         """Log the means over all batches of all processes."""
+        self.accompany(stage)
         whole = self.meters[stage].gather()
         means = whole.means()
         means |= self.derive(means) | self.measure(whole.texts)
@@ -191,7 +212,8 @@ class OneSequence(Task):
 
 def extended(tokens: Tokens, embed: Embed, pool: Pool, backbone: Backbone) -> tuple[Tensor, Tensor | None]:
     """Tokens -> (B, T, D) states and their padding: embedded, the pool's own tokens in front, after the backbone."""
-    x, padding = pool.extend(embed(tokens.value, types=tokens.types), embed.padding(tokens.padding))
+    x = embed(tokens.value, types=tokens.types, padding=tokens.padding)
+    x, padding = pool.extend(x, embed.padding(tokens.padding))
     return backbone(x, padding=padding), padding
 
 

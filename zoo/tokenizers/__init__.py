@@ -2,8 +2,9 @@
 
 from zoo.tokenizers.audio import ConvFrames, Frames, FrameStem, PatchFrames, Waveform
 from zoo.tokenizers.bpe import BPE
+from zoo.tokenizers.characters import Characters
 from zoo.tokenizers.embed import FeatureEmbed, LinearEmbed
-from zoo.tokenizers.image import ConvStem, LinearStem, Patches, Resize, Stem
+from zoo.tokenizers.image import ConvStem, Fit, LinearStem, Patches, Resize, Resizing, Stem
 from zoo.tokenizers.residues import ResidueEmbed
 from zoo.tokenizers.spectrogram import KaldiLogMel, LogMel, MeanNormalised, Spectrogram, WhisperLogMel
 from zoo.tokenizers.subword import Subword
@@ -13,10 +14,12 @@ from zoo.tokenizers.tokenizer import Batch, Embed, Scores, Tokenizer, Tokens
 __all__ = [
     "BPE",
     "Batch",
+    "Characters",
     "ConvFrames",
     "ConvStem",
     "Embed",
     "FeatureEmbed",
+    "Fit",
     "FrameStem",
     "Frames",
     "Ids",
@@ -29,6 +32,7 @@ __all__ = [
     "Patches",
     "ResidueEmbed",
     "Resize",
+    "Resizing",
     "Scores",
     "Spectrogram",
     "Stem",

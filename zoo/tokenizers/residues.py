@@ -23,7 +23,13 @@ class ResidueEmbed(Embed):
         self.table = nn.Embedding(tokenizer.vocabulary, dim)
         self.tokenizer = tokenizer
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        value: Tensor,
+        hidden: Tensor | None = None,
+        types: Tensor | None = None,
+        padding: Tensor | None = None,
+    ) -> Tensor:
         mask, pad = self.tokenizer.special("mask"), self.tokenizer.find("pad")
         if hidden is not None:
             value = value.masked_fill(hidden, mask)

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.nn import HeadFactory, Project
+from zoo.nn import HeadFactory, Project, cross_entropy, plain_cross_entropy
+from zoo.nn.cross_entropy import largest
 from zoo.tokenizers.tokenizer import Embed, Scores, Tokenizer, Tokens
 
 Pieces = list[tuple[str, str]]  # (text, mark), see zoo.pictures
@@ -86,9 +86,15 @@ class TextTokenizer(Tokenizer):
 
     def score(self, prediction: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
         """ "loss" in nats a token, "accuracy", and without smoothing "bits_per_byte" where bytes can be counted."""
-        loss = F.cross_entropy(prediction.float(), target, label_smoothing=smoothing, reduction="sum")
+        return self._scores(*plain_cross_entropy(prediction, target, smoothing), target, smoothing)
+
+    def score_states(self, head: nn.Module, states: Tensor, target: Tensor, smoothing: float = 0.0) -> Scores:
+        """The same scores, without all predictions in memory where the head allows it: see ``zoo.cross_entropy``."""
+        return self._scores(*cross_entropy(head, states, target, smoothing), target, smoothing)
+
+    def _scores(self, loss: Tensor, right: Tensor, target: Tensor, smoothing: float) -> Scores:
         count = torch.tensor(len(target), device=loss.device)
-        scores = {"loss": (loss, count), "accuracy": ((prediction.argmax(-1) == target).sum(), count)}
+        scores = {"loss": (loss, count), "accuracy": (right, count)}
         sizes = self.sizes(target.device)
         if smoothing == 0 and sizes is not None:
             scores["bits_per_byte"] = (loss.detach() / math.log(2), sizes[target].sum())
@@ -98,9 +104,7 @@ class TextTokenizer(Tokenizer):
         return {"perplexity": math.exp(min(means["loss"], 700.0))} if "loss" in means else {}
 
     def choose(self, prediction: Tensor) -> Tensor:
-        if prediction.device.type == "cpu":  # numpy's is six times as fast
-            return torch.as_tensor(prediction.detach().float().numpy().argmax(-1))
-        return prediction.argmax(-1)
+        return largest(prediction)
 
     @property
     def ends(self) -> frozenset[int]:
@@ -169,7 +173,13 @@ class TextEmbed(Embed):
         self.types = nn.Embedding(types, dim) if types else None
         self.tokenizer = tokenizer
 
-    def forward(self, value: Tensor, hidden: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        value: Tensor,
+        hidden: Tensor | None = None,
+        types: Tensor | None = None,
+        padding: Tensor | None = None,
+    ) -> Tensor:
         if hidden is not None:
             value = value.masked_fill(hidden, self.tokenizer.special("mask"))
         x = self.table(value)

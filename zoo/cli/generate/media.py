@@ -64,7 +64,7 @@ def go_on(task: WritingTask, batch: Sequence[Row], options: argparse.Namespace, 
     pen, truths, starts, rest = task.pen, [], [], []
     for row in batch:
         with told(row.prompt):
-            truth = pen.encode(row.prompt.raw(pen))
+            truth = pen.prompt(row.prompt.raw(pen))
             count = share(pen, len(truth), options.given)
         truths.append(truth)
         starts.append(truth[:count])
