@@ -74,7 +74,7 @@ def ours(precision: str, task: Any, batches: list[Callable[[], Any]], compiled: 
     if compiled:
         for part in task.modules():
             if isinstance(part, Block):
-                part.compile(dynamic=True)
+                part.compile()
 
     def loss(batch: Callable[[], Any]) -> Tensor:
         total, weight = task.step(batch(), training=True)["loss"]

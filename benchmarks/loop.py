@@ -108,7 +108,7 @@ def bare(task: zoo.Task, data: zoo.DataModule, steps: int, folder: Path) -> floa
 
 def ours(task: zoo.Task, data: zoo.DataModule, steps: int, folder: Path) -> float:
     """Seconds of so many steps of ``python -m zoo fit``."""
-    given = dict.fromkeys(("callbacks", "plugins", "enable_checkpointing", "enable_progress_bar", "logger"))
+    given = dict.fromkeys(("callbacks", "plugins", "enable_checkpointing", "enable_progress_bar", "logger", "profiler"))
     given |= {"enable_model_summary": False, "val_check_interval": None}
     arguments = run.trainer_arguments(given, folder, task.monitor, training=True)
     return fitted(task, data, steps, {**DEFAULTS, **arguments, "enable_checkpointing": True})

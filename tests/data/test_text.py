@@ -113,3 +113,14 @@ def test_missing(tmp_path):
         module(tmp_path).train_dataloader()
     with pytest.raises(ValueError, match="label='kind': the embedded text has no records"):
         _ = Text(label="kind").classes
+
+
+@pytest.mark.parametrize("documents", ["joined", "apart"])
+def test_the_places_of_a_batch_are_found_by_its_keys(documents):
+    """Among blocks or pieces, of which there are more than documents."""
+    data = Text(length=32, batch_size=8, tokenizer=BPE("docs-2048"), documents=documents)
+    loader = data.train_dataloader()
+    batch = next(iter(loader))
+    index = next(loader.sampler.parts(8))[1]
+    assert data.places(batch.key, 0) == index.sort().values.tolist()
+    assert int(index.max()) > len(data.source.splits["train"].input)

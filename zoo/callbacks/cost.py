@@ -79,14 +79,20 @@ def attention_backward_flops(
 
 
 def peak_flops(trainer: Trainer) -> float | None:
-    """Floating point operations a second that the devices of all processes can do at the run's precision, by the table
-    of accelerators that Lightning has; None where it is unknown."""
+    """Floating point operations a second that the devices of all processes can do at the run's precision; None where it
+    is unknown."""
     precision = str(trainer.precision)
     kind = next((kind for start, kind in OF_LOW_PRECISION.items() if precision.startswith(start)), torch.float32)
+    peak = peak_of(trainer.strategy.root_device, kind)
+    return peak and peak * trainer.world_size
+
+
+def peak_of(device: torch.device, kind: torch.dtype) -> float | None:
+    """The same of one device, by the table of accelerators that Lightning has."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        peak = get_available_flops(trainer.strategy.root_device, kind)
-    return peak and float(peak) * trainer.world_size
+        peak = get_available_flops(device, kind)
+    return peak and float(peak)
 
 
 def weight_bytes(module: nn.Module) -> int:

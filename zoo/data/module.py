@@ -179,7 +179,7 @@ class DataModule(pl.LightningDataModule):
 
     def places(self, keys: Tensor, epoch: int) -> list[int]:
         """Which training samples have these keys (see zoo.rng) in an epoch, by their places in the data, in order."""
-        every = sample_keys(self.seed, epoch, torch.arange(len(self.source.splits["train"].input)))
+        every = sample_keys(self.seed, epoch, torch.arange(len(self._set("train"))))
         return torch.isin(every, keys.cpu()).nonzero().flatten().tolist()
 
     def _set(self, split: str) -> Split:

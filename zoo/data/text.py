@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
+from zoo.data.apart import SHORTEST, Apart, shard_pieces
 from zoo.data.bad import BadItems, OnBad
 from zoo.data.corpus import hugging_face
 from zoo.data.embedded import topics
@@ -15,10 +17,16 @@ from zoo.data.shards import Index, is_sharded, read_index
 from zoo.tokenizers import Tokenizer
 
 SUFFIXES = (".txt", ".txt.gz")
+Meeting = Literal["joined", "apart"]
 
 
 class Text(DataModule):
-    """Text in blocks of ``length`` ids; or, with ``label``, one sample a record and its class.
+    """Text in samples of ``length`` ids; or, with ``label``, one sample a record and its class.
+
+    ``documents``, without ``label``: "joined" puts them one behind the other and cuts blocks of ``length`` ids from
+    that, so a token may see the document before its own; "apart" cuts each by itself into pieces of at most ``length``
+    ids, whose positions begin at 0.  Batches are padded then, and a backbone packs them (see ``zoo.nn.packing``).
+    Pieces of a single id are left out.
 
     ``root``: None for Python's help topics; a .txt file (or .txt.gz), or a folder of them, which are one split each
     where they (or folders of them) are named train*, val* and test*; JSONL with the text at ``key``; "hf:NAME" or
@@ -26,7 +34,7 @@ class Text(DataModule):
     tokenize`` makes of a corpus of any size, and which the task's tokenizer must have made.  Without a validation split
     the last ``val`` of the text is held out; of labelled records, a random share.
 
-    ``bucket``, of records: see ``DataModule``.
+    ``bucket``, of records and of documents apart: see ``DataModule``.
     """
 
     def __init__(
@@ -42,10 +50,16 @@ class Text(DataModule):
         seed: int | None = None,
         on_bad: OnBad = "raise",
         bucket: int = 0,
+        documents: Meeting = "joined",
     ):
         super().__init__(tokenizer, None, batch_size, workers, seed, None, val, on_bad, bucket)
         if length < 1:
             raise ValueError(f"length={length}: a block has at least 1 id")
+        if documents not in get_args(Meeting):
+            raise ValueError(f"documents={documents!r} is none of {', '.join(get_args(Meeting))}")
+        self.apart = documents == "apart"
+        if self.apart and length < SHORTEST:
+            raise ValueError(f"length={length}: a piece of a document has at least {SHORTEST} ids")
         self.root, self.length, self.key, self.label = root, length, key, label
 
     def read(self) -> Source:
@@ -79,15 +93,17 @@ class Text(DataModule):
         return Source({split: Samples(Texts(texts[split]), None, ids[split]) for split in texts}, classes)
 
     def _from_shards(self, index: Index) -> Source:
-        found = {split: ShardBlocks(index, split, self.length) for split in index.splits if index.tokens(split)}
+        make = shard_pieces if self.apart else ShardBlocks
+        found = {split: make(index, split, self.length) for split in index.splits if index.tokens(split)}
         if "val" not in found and self.val:
             found["train"], found["val"] = found["train"].parted(self.val)
-        return Source({split: Samples(blocks) for split, blocks in found.items()}, [])
+        return Source({split: Samples(field) for split, field in found.items()}, [])
 
     def _blocks(self, texts: dict[str, list[str]]) -> Source:
         if "val" not in texts and self.val:
             texts["train"], texts["val"] = cut(texts["train"], self.val)
-        return Source({split: Samples(Documents(found, self.length)) for split, found in texts.items()}, [])
+        make = Apart if self.apart else Documents
+        return Source({split: Samples(make(found, self.length)) for split, found in texts.items()}, [])
 
 
 def cut(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:
