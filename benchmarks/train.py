@@ -18,7 +18,7 @@ seq2seq  4 + 4 x 384, vocabulary 32,128, tied, 8 pairs of 128 and 128
 image    ViT-Ti/16, 16 images of 224 x 224, 1,000 classes
 
 Each learner is a process of its own, and only one works at a time; they take turns, another one first in each round,
-after rounds that do not count, in which ``torch.compile`` compiles.  "times" is the median over rounds of the first
+after steps that do not count, in which ``torch.compile`` compiles.  "times" is the median over rounds of the first
 library's seconds by the learner's in the same round, least and largest in brackets.  Memory is the most that was
 resident since before the model was built (VmHWM), and that without what was resident then (the interpreter and the
 imported libraries).
@@ -48,7 +48,7 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-WARM = 2  # rounds that are not counted
+WARM = 4  # steps of each that are not counted
 
 
 def chosen(work: str, nanogpt: Path | None) -> list[Learner]:
@@ -185,12 +185,12 @@ def measured(work: str, precision: str, given: argparse.Namespace) -> list[dict[
     found = chosen(work, given.nanogpt)
     turns = [Turn(work, number, precision, given.threads, given.nanogpt) for number in range(len(found))]
     seconds: list[list[float]] = [[] for _ in turns]
-    for number in tqdm(range(WARM + given.rounds), f"{work}, {precision}"):
+    for turn in turns:
+        turn.ask(WARM)
+    for number in tqdm(range(given.rounds), f"{work}, {precision}"):
         start = number % len(turns)
         for i in [*range(start, len(turns)), *range(start)]:
-            taken = turns[i].ask(learners.BATCHES if number < WARM else given.steps)
-            if number >= WARM:
-                seconds[i].append(taken)
+            seconds[i].append(turns[i].ask(given.steps))
     records = []
     for learner, turn, own in zip(found, turns, seconds, strict=True):
         ratios = [theirs / ours for theirs, ours in zip(seconds[0], own, strict=True)]

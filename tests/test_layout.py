@@ -130,9 +130,10 @@ def test_checkpoints_load_without_lightning():
 
 
 def test_a_family_stays_short():
-    """The design's promise: parts, families, tables and checkpoints in 3,800 lines, blank ones not counted."""
+    """The design's promise: parts, families, tables and checkpoints, packing and the fused loss, in 4,400
+    lines, blank ones not counted."""
     counted = [*SOURCE.glob("nn/*.py"), *SOURCE.glob("models/*.py"), *SOURCE.glob("hub/*.py"), SOURCE / "convert.py"]
-    assert sum(bool(line.strip()) for path in counted for line in path.read_text("utf8").splitlines()) < 3800
+    assert sum(bool(line.strip()) for path in counted for line in path.read_text("utf8").splitlines()) < 4400
 
 
 @pytest.mark.skipif(not (ROOT / "configs").is_dir(), reason="not a checkout")

@@ -36,6 +36,7 @@ from zoo.nn import (
     packing,
     padding_positions,
 )
+from zoo.nn.context import Slot, slots
 from zoo.nn.packing import Layout, Moved, arrange, arranged, work
 
 B, T, M, D = 7, 24, 20, 32
@@ -400,3 +401,21 @@ def test_the_way_back_is_a_look_up():
     both = torch.randn(3, B * T, 2)
     moved = torch.vmap(lambda one: Moved.apply(one, own.source, own.place))(both)
     assert torch.equal(moved[1], Moved.apply(both[1], own.source, own.place))
+
+
+def test_the_walk_for_parts_meets_those_that_torch_s_meets():
+    model = stack(mixer=partial(Parallel, parts=[ATTEND, FORWARD]))
+    model.blocks[0].register_module("none", None)
+    expected = {part for part in model.modules() if isinstance(part, Slot)}
+    assert set(slots(model)) == expected and len(expected) > 8
+
+
+def test_a_part_that_is_exchanged_later_is_asked_too(entered):
+    """Also where torch does not see it, as quantization does it."""
+    model = stack()
+    model(torch.randn(B, T, D), padding=RIGHT)
+    assert entered
+    entered.clear()
+    model.blocks[1].mixer._modules["fn"] = Average()
+    model(torch.randn(B, T, D), padding=RIGHT)
+    assert not entered

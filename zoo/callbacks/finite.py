@@ -20,6 +20,8 @@ from torch.optim import Optimizer
 from zoo.callbacks.agree import Agreement
 from zoo.callbacks.note import note
 from zoo.data import DataModule
+from zoo.tasks import Task
+from zoo.tasks.clipping import Inspector
 from zoo.tokenizers import Batch
 
 log = logging.getLogger(__name__)
@@ -28,7 +30,7 @@ SHOWN = 8  # keys of samples in a message
 LEAST_SCALE = 1e-4  # of a loss in fp16; fairseq gives up there too
 
 
-class FiniteGuard(Callback):
+class FiniteGuard(Callback, Inspector):
     """Looks at the loss and the gradient before each update, and at the weights before training and each checkpoint.
 
     Where one is nan or infinite, ``"stop"`` raises ValueError before the update: the weights and the last checkpoint
@@ -102,18 +104,22 @@ class FiniteGuard(Callback):
         self._seen.append((loss.detach(), keys(self._batch)))
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        if not shows_gradients(pl_module):
+            self.inspect(trainer, pl_module, optimizer, None)
+
+    def inspect(self, trainer: Trainer, module: LightningModule, optimizer: Optimizer, length: Tensor | None) -> None:
         seen, self._seen = self._seen, []
         parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
         gradients = [local(weight.grad) for weight in parameters if weight.grad is not None]
-        length = get_total_norm(gradients)
+        length = get_total_norm(gradients) if length is None else length
         values = [*(loss.to(length.device).reshape(()) for loss, _ in seen), length]
         *losses, gradient = torch.stack(values).isfinite().tolist()  # waits for the device
         wrong = not all(losses) or not (gradient or scaled_down(trainer) or not bad(gradients))
         if not self._agreement.largest(int(wrong))[0]:
             return
         culprit = losses.index(False) if False in losses else None
-        reason = self._agreement.first(self._reason(trainer, pl_module, seen, culprit) if wrong else "")
-        lost = self._agreement.first(self._bad_weight(pl_module))
+        reason = self._agreement.first(self._reason(trainer, module, seen, culprit) if wrong else "")
+        lost = self._agreement.first(self._bad_weight(module))
         self._batch = None
         where = f"step {trainer.global_step + 1}: {reason}"
         if lost:
@@ -165,6 +171,12 @@ class FiniteGuard(Callback):
                 )
             if trainer.is_global_zero:
                 log.warning("zoo: step %d: %s is %s: worse than any number", trainer.global_step, name, float(value))
+
+
+def shows_gradients(module: LightningModule) -> bool:
+    """Is it a task that asks its inspectors, which one of the user's with a clipping of its own may not do?"""
+    own = type(module).configure_gradient_clipping is not Task.configure_gradient_clipping
+    return isinstance(module, Task) and module.automatic_optimization and not own
 
 
 def scaled_down(trainer: Trainer) -> bool:

@@ -30,6 +30,7 @@ from zoo.callbacks.progress import progress
 from zoo.checkpoints import AtomicCheckpointIO
 from zoo.cli import allow
 from zoo.cli.metrics_file import MetricsFile
+from zoo.cli.unprofiled import Unprofiled
 
 ROOT = Path("runs")  # unless trainer.default_root_dir says another
 SHARED = "ZOO_RUN_DIRECTORY"  # tells the processes that the first one starts where the run is kept
@@ -100,6 +101,7 @@ def trainer_arguments(given: dict[str, Any], path: Path, monitor: tuple[str, str
         "callbacks": callbacks,
         "logger": [*listed(given["logger"]), metrics],  # a run's files are the same with every logger
         "plugins": plugins,
+        "profiler": given["profiler"] or Unprofiled(),
     }
 
 

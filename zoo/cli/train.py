@@ -144,6 +144,7 @@ class ZooCLI(LightningCLI):
     def _run_subcommand(self, subcommand: str) -> None:
         if self.trainer.strategy.root_device.type == "cpu":
             keep_freed_memory()
+            devices.ask_quickly()
         with limits.located(sys.argv[1:], kinds=(MisconfigurationException,)), naming(self.trainer):
             super()._run_subcommand(subcommand)
 

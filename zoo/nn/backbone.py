@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from zoo.described import Described
 from zoo.nn.block import Block
 from zoo.nn.cache import Cache
-from zoo.nn.context import Context, Slot
+from zoo.nn.context import Context, Slot, slots
 from zoo.nn.init import Init
 from zoo.nn.norm import NoNorm, Norm
 from zoo.nn.packing import Layout, arranged, known, on_the_right
@@ -114,11 +114,13 @@ class Backbone(Described, nn.Module):
         self, x: Tensor, padding: Tensor, memory: Tensor | None, memory_padding: Tensor | None
     ) -> tuple[Layout | None, Tensor | None]:
         """The packed rows to work in, or None; and the padding, or None where nothing in the batch can see it."""
-        slots = [part for part in self.modules() if isinstance(part, Slot)]
-        if not known(x) or not all(part.packs for part in slots) or not all(isinstance(b, Slot) for b in self.blocks):
+        if not known(x):
+            return None, padding
+        parts = slots(self)
+        if not all(part.packs for part in parts) or not all(isinstance(b, Slot) for b in self.blocks):
             return None, padding
         layout = arranged(x, len(self.blocks), padding, memory, memory_padding)
-        if layout is None and not any(part.ahead for part in slots) and on_the_right(padding):
+        if layout is None and not any(part.ahead for part in parts) and on_the_right(padding):
             return None, None
         return layout, padding
 

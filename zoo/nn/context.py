@@ -120,6 +120,16 @@ class Slot(nn.Module):
             cls.packs = False
 
 
+def slots(root: nn.Module) -> list[Slot]:
+    """All of a module, itself and whatever is within a part.  A backbone asks at each forward pass, since parts may be
+    exchanged at any time; ``modules()``, which makes names on its way, would take five times as long."""
+    found: list[nn.Module | None] = [root]
+    for part in found:  # what is appended is met too
+        if part is not None and part._modules:
+            found += part._modules.values()
+    return [part for part in found if isinstance(part, Slot)]
+
+
 class Part(Slot):
     """The body of a residual branch: (B, T, D) -> (B, T, D), reading ``ctx`` and its own ``state`` between calls."""
 

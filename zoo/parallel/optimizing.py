@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.placement_types import Shard, _StridedShard
+from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 
@@ -37,32 +38,33 @@ def spread(value: Tensor) -> tuple[DeviceMesh | None, tuple[int, ...]]:
 def gradient_length(parameters: Iterable[Tensor]) -> Tensor:
     """The L2 norm of all gradients together, as of one device that has them all: a number.
 
-    torch's own function takes no gradients of several meshes.  All processes must call this.
+    torch's own function takes no gradients of several meshes.  All processes must call this where some are spread.
     """
+    gradients = [weight.grad for weight in parameters if weight.grad is not None]
+    if not any(isinstance(gradient, DTensor) for gradient in gradients):
+        return get_total_norm(gradients)
     groups: dict[tuple, list[Tensor]] = defaultdict(list)
-    for weight in parameters:
-        if weight.grad is not None:
-            groups[spread(weight.grad)].append(local(weight.grad))
+    for gradient in gradients:
+        groups[spread(gradient)].append(local(gradient))
     total = torch.zeros(())
-    for (mesh, dims), gradients in groups.items():
-        square = torch.stack(torch._foreach_norm(gradients, 2, torch.float32)).square().sum()
+    for (mesh, dims), parts in groups.items():
+        square = torch.stack(torch._foreach_norm(parts, 2, torch.float32)).square().sum()
         for dim in dims:
             dist.all_reduce(square, group=mesh.get_group(dim))
         total = total.to(square.device) + square
     return total.sqrt()
 
 
-def clip_gradients(parameters: Iterable[Tensor], most: float) -> Tensor:
-    """Shorten all gradients together to a norm of ``most``, in place; the answer is the norm that they had."""
-    parameters = [weight for weight in parameters if weight.grad is not None]
-    length = gradient_length(parameters)
+@torch.no_grad()
+def shorten_gradients(parameters: Iterable[Tensor], most: float, length: Tensor) -> None:
+    """Shorten all gradients together, which have the norm ``length``, to one of ``most``, in place."""
     share = (most / (length + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
     by_device: dict[torch.device, list[Tensor]] = defaultdict(list)
     for weight in parameters:
-        by_device[weight.device].append(local(weight.grad))
+        if weight.grad is not None:
+            by_device[weight.device].append(local(weight.grad))
     for device, gradients in by_device.items():
         torch._foreach_mul_(gradients, share.to(device))
-    return length
 
 
 @torch.no_grad()

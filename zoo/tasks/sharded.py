@@ -7,11 +7,13 @@ from typing import TypeAlias
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
-from zoo.parallel.optimizing import average_gradients, clip_gradients, local, sum_gradients
+from zoo.parallel.optimizing import average_gradients, gradient_length, local, shorten_gradients, sum_gradients
 from zoo.parallel.shards import shard
 from zoo.parallel.tensors import Place, cut
+from zoo.tasks.clipping import clips_as_torch, show
 from zoo.tasks.metrics import Meter
 from zoo.tokenizers import Batch
 
@@ -48,23 +50,33 @@ class Sharded(pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """By the norm that one device would find.  Lightning calls this before each update, clipping or not."""
-        if self.device_mesh is None:
-            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-            return
-        shared = dict.fromkeys(getattr(module, name) for module, name in self._shared or ())  # in one order everywhere
-        sum_gradients([*shared], self.device_mesh["tensor_parallel"])
-        numbers = [weight for weight in self.parameters() if not weight.dim()]  # FSDP leaves them alone
-        average_gradients(numbers, self.device_mesh["data_parallel"])
+        """By the norm that one device would find, which each ``Inspector`` is shown first.  Lightning calls this before
+        each update, clipping or not."""
+        if self.device_mesh is not None:
+            self._complete_gradients(self.device_mesh)
         weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-        if not gradient_clip_val:
+        most = max(gradient_clip_val or 0.0, 0.0)
+        ours = self.device_mesh is not None or clips_as_torch(self.trainer.precision_plugin)
+        by_length = most > 0 and gradient_clip_algorithm != "value" and ours
+        length = gradient_length(weights) if by_length else None
+        show(self.trainer, self, optimizer, length)
+        weights = [weight for weight in weights if weight.grad is not None]
+        if not weights:  # an inspector took them away
             return
-        if gradient_clip_algorithm == "value":
+        if length is not None:
+            shorten_gradients(weights, most, length)
+        elif self.device_mesh is None:
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        elif most > 0:
             for weight in weights:
-                if weight.grad is not None:
-                    local(weight.grad).clamp_(-gradient_clip_val, gradient_clip_val)
-            return
-        clip_gradients(weights, gradient_clip_val)
+                local(weight.grad).clamp_(-most, most)
+
+    def _complete_gradients(self, mesh: DeviceMesh) -> None:
+        """Add up what each device has of a gradient that it has for its own heads, or samples, alone."""
+        shared = dict.fromkeys(getattr(module, name) for module, name in self._shared or ())  # in one order everywhere
+        sum_gradients([*shared], mesh["tensor_parallel"])
+        numbers = [weight for weight in self.parameters() if not weight.dim()]  # FSDP leaves them alone
+        average_gradients(numbers, mesh["data_parallel"])
 
     # ---- evaluation: the others wait for each device in every block
 
