@@ -104,7 +104,7 @@ def test_a_checkpoint_may_name_only_what_a_config_may():
 
 def test_no_argument_of_ours_takes_anything_whatever():
     """A value without a type is not checked; what Lightning, torch and a result bring along is listed."""
-    known = {"Loader", "Written", "Progress"}
+    known = {"Loader", "MuonAdamW", "Written", "Progress"}
     for name in (name for names in zoo.EXPORTS.values() for name in names if name not in known):
         value = getattr(zoo, name)
         if isinstance(value, type) and not issubclass(value, BaseException):

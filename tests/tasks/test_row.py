@@ -75,10 +75,12 @@ def test_a_note_is_seen_at_once_and_logged_with_the_interval():
     assert [row["skipped_steps"] for _, row in rows] == [2, 4]
 
 
-def test_a_batch_that_is_there_is_not_moved_and_others_are():
+def test_lightning_moves_a_batch_and_does_not_wait_for_a_gpu(monkeypatch):
     module, (batch,) = task(), batches(1)
-    assert module.transfer_batch_to_device(batch, torch.device("cpu"), 0) is batch
-    moved = module.transfer_batch_to_device({"a": batch}, torch.device("meta"), 0)["a"]
-    assert isinstance(moved, Batch) and moved.input.value.is_meta and moved.key.is_meta
-    other = module.transfer_batch_to_device([torch.zeros(2)], torch.device("meta"), 0)
-    assert other[0].is_meta
+    there = module.transfer_batch_to_device({"a": batch}, torch.device("meta"), 0)["a"]
+    assert isinstance(there, Batch) and there.input.value.is_meta and there.key.is_meta
+    asked = []
+    monkeypatch.setattr("zoo.tokenizers.tokenizer.moved", lambda batch, method, *to, **how: asked.append(how) or batch)
+    for device in ("cpu", "cuda:0"):
+        module.transfer_batch_to_device(batch, torch.device(device), 0)
+    assert asked == [{}, {"non_blocking": True}]

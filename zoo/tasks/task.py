@@ -79,16 +79,6 @@ class Task(Described, Surface, Tuning, Optimized, Sharded):
 
     # ---- training
 
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Lightning's hook: nothing where the batch is there already, and a GPU copies pinned memory while Python goes
-        on, for which Lightning waits where a batch is no tensor."""
-        if isinstance(batch, dict):
-            return {name: self.transfer_batch_to_device(part, device, dataloader_idx) for name, part in batch.items()}
-        if not isinstance(batch, Batch):
-            return super().transfer_batch_to_device(batch, device, dataloader_idx)
-        there = batch.input.value.device == device
-        return batch if there else batch.to(device, non_blocking=device.type == "cuda")
-
     def setup(self, stage: str) -> None:
         if stage == "fit" and not self.training:  # a loaded checkpoint is handed over in evaluation mode
             self.train()

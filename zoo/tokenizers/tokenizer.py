@@ -71,6 +71,10 @@ class Batch:
         return Batch(self.input.take(count), target, label, key)
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
+        """As a tensor's; to a GPU while Python goes on, for which Lightning would wait where a batch is no tensor."""
+        place = args[0] if args else kwargs.get("device")
+        if isinstance(place, (str, torch.device)) and torch.device(place).type == "cuda":
+            kwargs = {"non_blocking": True, **kwargs}
         return moved(self, "to", *args, **kwargs)
 
     def pin_memory(self) -> Batch:
