@@ -11,7 +11,7 @@ import zoo
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = {path.stem: path.read_text(encoding="utf8") for path in sorted(DOCS.glob("*.md"))}
-TUTORIALS = ("images", "text", "audio", "generation", "comparing", "reliability", "scaling")
+TUTORIALS = ("images", "text", "audio", "generation", "comparing", "reliability", "scaling", "training")
 BLOCK = re.compile(r"(<!-- not run -->\n)?```(bash|python)\n(.*?)```", re.DOTALL)
 HERE = re.compile(r"((?:[A-Z_]+=\S+ )*)python -m zoo (.*)")  # a command that this process runs, after its variables
 LIMITS = (

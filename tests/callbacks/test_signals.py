@@ -304,16 +304,18 @@ def test_workers_outlive_what_the_run_is_told():
 
 
 def test_a_worker_obeys_the_process_that_it_reads_for():
-    process = long.process._context.Process(target=_reader)
+    ready = long.process._context.Event()
+    process = long.process._context.Process(target=_reader, args=(ready,))
     process.start()
-    time.sleep(0.5)
+    assert ready.wait(60)
     process.terminate()
     process.join(10)
     assert process.exitcode == 0
 
 
-def _reader() -> None:
+def _reader(ready) -> None:
     outlive(0)
+    ready.set()
     time.sleep(60)
 
 
