@@ -3,7 +3,6 @@
 # Shapes: B batch, T tokens, D model width, C classes.
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -105,8 +104,8 @@ class Classify(Task):
         logits, label = self(batch.input).float(), batch.label
         if label is None:
             raise ValueError("Classify needs labels, and this data has none; give it a label key or class folders")
-        if label.is_cpu:
-            self.require_known(label)
+        if label.dim() == 1 and int(label.max()) >= self.classes:
+            raise ValueError(f"label {int(label.max())} is out of range for {self.classes} classes")
         smoothing = self.label_smoothing if training else 0.0
         loss = F.cross_entropy(logits, label, label_smoothing=smoothing, reduction="sum")
         truth = label if label.dim() == 1 else label.argmax(-1)
@@ -114,17 +113,6 @@ class Classify(Task):
             self.kept.append(torch.stack((truth, logits.detach().argmax(-1))))
         count = torch.tensor(len(label), device=loss.device)
         return {"loss": (loss, count), "accuracy": ((logits.argmax(-1) == truth).sum(), count)}
-
-    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """Labels are looked at while they are on the CPU: a GPU would have to be waited for."""
-        if isinstance(batch, Batch) and batch.label is not None and self.device.type != "cpu":
-            self.require_known(batch.label)
-        return batch
-
-    def require_known(self, label: Tensor) -> None:
-        """Raise ValueError for a class id (B,) that there is no class for."""
-        if label.dim() == 1 and int(label.max()) >= self.classes:
-            raise ValueError(f"label {int(label.max())} is out of range for {self.classes} classes")
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """(B, C) class probabilities."""
