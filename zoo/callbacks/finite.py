@@ -13,13 +13,13 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins import FSDPPrecision, MixedPrecision
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from zoo.callbacks.agree import Agreement
 from zoo.callbacks.note import note
 from zoo.data import DataModule
+from zoo.parallel.optimizing import local
 from zoo.tasks import Task
 from zoo.tasks.clipping import Inspector
 from zoo.tokenizers import Batch
@@ -110,7 +110,7 @@ class FiniteGuard(Callback, Inspector):
     def inspect(self, trainer: Trainer, module: LightningModule, optimizer: Optimizer, length: Tensor | None) -> None:
         seen, self._seen = self._seen, []
         parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
-        gradients = [local(weight.grad) for weight in parameters if weight.grad is not None]
+        gradients = [dense(weight.grad) for weight in parameters if weight.grad is not None]
         length = get_total_norm(gradients) if length is None else length
         values = [*(loss.to(length.device).reshape(()) for loss, _ in seen), length]
         *losses, gradient = torch.stack(values).isfinite().tolist()  # waits for the device
@@ -186,20 +186,20 @@ def scaled_down(trainer: Trainer) -> bool:
     return scaler is not None and scaler.get_scale() >= LEAST_SCALE
 
 
-def local(value: Tensor) -> Tensor:
+def dense(value: Tensor) -> Tensor:
     """The values of a tensor that are in this process, dense."""
-    value = value.to_local() if isinstance(value, DTensor) else value
+    value = local(value)
     return value.detach().coalesce().values() if value.is_sparse else value
 
 
 def bad(values: Iterable[Tensor]) -> bool:
     """Is there anything nan or infinite?  The sum of squares is fast; where it overflows, each value is looked at."""
-    own = [local(value) for value in values if value.is_floating_point() and value.itemsize > 1]
+    own = [dense(value) for value in values if value.is_floating_point() and value.itemsize > 1]
     return not bool(get_total_norm(own).isfinite()) and not all(bool(value.isfinite().all()) for value in own)
 
 
 def has_nan(value: Tensor) -> bool:
-    return bool(local(value).isnan().any())
+    return bool(dense(value).isnan().any())
 
 
 def name_of_bad(named: Mapping[str, Tensor]) -> str:
@@ -209,7 +209,7 @@ def name_of_bad(named: Mapping[str, Tensor]) -> str:
 
 def first_bad(value: Tensor) -> float:
     """Its first value that is not finite."""
-    flat = local(value).flatten()
+    flat = dense(value).flatten()
     return float(flat[~flat.isfinite()][0])
 
 

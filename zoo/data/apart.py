@@ -117,11 +117,7 @@ class ShardIds:
 
     @cached_property
     def _maps(self) -> list[np.ndarray]:
-        return [
-            np.asarray(np.memmap(self.index.ids(self.split, number), self.index.dtype, "r"))
-            for number, shard in enumerate(self.index.splits[self.split])
-            if shard.tokens
-        ]
+        return self.index.maps(self.split)
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process maps the files by itself."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
 
+from zoo.atomic import synchronise
 from zoo.data.shards import OFFSET, Index, Shard
 
 
@@ -42,11 +42,12 @@ class ShardWriter:
 
     def _finish(self) -> None:
         """What has been written is on the disk when this ends."""
-        _synchronised(self.file)
+        self.file.close()
         offsets = np.concatenate([np.zeros(0, OFFSET), *self.starts]).astype(OFFSET)
         with open(self.paths[1], "xb") as file:
             file.write(offsets)
-            _synchronised(file)
+        for path in self.paths:
+            synchronise(path)
         digest = hashlib.sha256(offsets).hexdigest()
         self.shards.append(Shard(self.tokens, len(offsets), self.digest.hexdigest(), digest))
 
@@ -58,9 +59,3 @@ class ShardWriter:
             self.file.close()
             Path(self.paths[0]).unlink()
         return self.shards
-
-
-def _synchronised(file) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()

@@ -68,15 +68,10 @@ class ShardBlocks(Field):
     def _parts(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """(n, T) arrays that hold all blocks of the split, and the number of the first of each: views of the shards
         and, between them, copies of the blocks that begin in one and end in another."""
-        maps = [
-            np.asarray(np.memmap(self.index.ids(self.split, number), self.index.dtype, "r"))
-            for number, shard in enumerate(self.index.splits[self.split])
-            if shard.tokens
-        ]
         starts, parts, ready, begin = [], [], 0, 0
         seam: list[np.ndarray] = []  # ids behind block ``ready`` that no part has yet
 
-        for ids in maps:
+        for ids in self.index.maps(self.split):
             skip = min(len(ids), -begin % self.length)  # belong to a block that began before
             seam.append(ids[:skip])
             if (begin + skip) % self.length == 0:

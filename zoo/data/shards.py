@@ -66,6 +66,11 @@ class Index:
     def offsets(self, split: str, number: int) -> Path:
         return self.folder / f"{split}-{number:05}.idx"
 
+    def maps(self, split: str) -> list[np.ndarray]:
+        """The ids of each shard of a split that has any, mapped into memory; another process maps them by itself."""
+        shards = enumerate(self.splits[split])
+        return [np.asarray(np.memmap(self.ids(split, i), self.dtype, "r")) for i, shard in shards if shard.tokens]
+
     def text(self) -> str:
         splits = {split: [asdict(shard) for shard in shards] for split, shards in self.splits.items()}
         name = next(name for name, dtype in DTYPES.items() if dtype == self.dtype)

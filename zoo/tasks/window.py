@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
+from zoo.parallel.optimizing import local
 from zoo.tasks.metrics import distributed
 
 
@@ -71,6 +71,6 @@ def some(weight: Tensor) -> Tensor:
 def multiply(parameters: Iterable[Tensor], factor: Tensor) -> None:
     """The gradients of ``parameters`` times a number, in place; of sharded ones the part that is here."""
     gradients = [weight.grad for weight in parameters if weight.grad is not None]
-    own = [gradient.to_local() if isinstance(gradient, DTensor) else gradient for gradient in gradients]
+    own = [local(gradient) for gradient in gradients]
     if own:
         torch._foreach_mul_(own, factor.to(own[0].device))
